@@ -10,9 +10,10 @@ import numpy as np
 
 from memory_agent.errors import BackendError, EmbedderError, EmbedderUnavailable
 from memory_agent.ports import known_scripts
-from memory_agent.search.fusion import EVERYDAY, Background, best_first, fuse, normalised
+from memory_agent.search.fusion import Background, best_first, fuse, normalised
 from memory_agent.search.request import AnalysedQuery
 from memory_agent.text.question import gist_of, read_question
+from memory_agent.text.subjects import everyday_sentences
 from memory_agent.text.terms import count_terms
 from memory_agent.text.times import TimeSpan, relative_event, time_spans
 from memory_agent.text.writing import is_read, main_script
@@ -105,7 +106,7 @@ class Questioner:
         if gist is None:
             return 0.0
         if self._background is None:
-            sentences = list(chain.from_iterable(EVERYDAY.values()))
+            sentences = list(chain.from_iterable(everyday_sentences().values()))
             try:
                 self._background = Background(await self._embedder.embed(sentences, purpose="document"))
             except (EmbedderUnavailable, EmbedderError):

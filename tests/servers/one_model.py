@@ -20,8 +20,8 @@ from memory_agent import MemoryConfig, MemoryService
 from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.ports import known_fingerprint
-from memory_agent.search.fusion import EVERYDAY
 from memory_agent.testing import HashEmbedder
+from memory_agent.text.subjects import everyday_sentences
 
 _KEPT: Final = 2
 """Tokenizers of 6 MB each."""
@@ -70,7 +70,7 @@ def sharing_tokenizers(open_tokenizer: Callable[[LocalEmbedder], Any]) -> Callab
 
 def sharing_everyday(embed: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
     """`LocalEmbedder.embed` that embeds once for all services the sentences that the first search of each compares with: 0.2 s."""
-    sentences, vectors = [*chain.from_iterable(EVERYDAY.values())], dict[str, Any]()
+    sentences, vectors = [*chain.from_iterable(everyday_sentences().values())], dict[str, Any]()
 
     async def shared(embedder: LocalEmbedder, texts: Sequence[str], **options: Any) -> Any:
         if texts != sentences:
@@ -110,5 +110,5 @@ def load_default() -> None:
 
 
 async def _embed(embedder: LocalEmbedder) -> None:
-    await embedder.embed([*chain.from_iterable(EVERYDAY.values())], purpose="document")
+    await embedder.embed([*chain.from_iterable(everyday_sentences().values())], purpose="document")
     await embedder.close()
