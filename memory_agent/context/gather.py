@@ -17,7 +17,9 @@ from memory_agent.errors import BackendError
 from memory_agent.facts.documents import CurrentFacts
 from memory_agent.facts.fold import called, shown
 from memory_agent.search.request import RowFilter, SearchAnswer, SearchRequest
-from memory_agent.text.subjects import content_words, only_reacts
+from memory_agent.text.corrections import asks
+from memory_agent.text.question import read_question
+from memory_agent.text.subjects import beside_reactions, content_words, only_reacts, points_outside
 from memory_agent.text.terms import as_letters
 from memory_agent.topics.index import families_of, newest
 
@@ -121,8 +123,17 @@ def fits_whole(digest: Digest, budget: int) -> bool:
 
 
 def asks_nothing(question: str) -> bool:
-    """True for a greeting, thanks or a reaction: nothing that was said can be what it needs."""
-    return only_reacts(question) or not content_words(question)
+    """True for a greeting, thanks or a reaction: nothing that was said can be what it needs.
+
+    Not for a question in words that say nothing by themselves ("What do you know about me?", "Who was it?").
+    """
+    if content_words(question) and not only_reacts(question):
+        return False
+    rest, asking = beside_reactions(question), asks(question)
+    asked = read_question(rest)
+    goes_back = asked.refers or (asking and points_outside(rest))
+    says = asked.kinds or asked.about_user or asked.about_assistant or goes_back
+    return not says or (asked.tells and not asking)
 
 
 T = TypeVar("T")
@@ -169,7 +180,7 @@ class _Wanted:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Exchanges:
+class Exchanges:
     """Of recollected turns, by their ids: the turn that each answers, the one that names what it is about, and what answers a question."""
 
     answered: dict[str, Turn] = field(default_factory=dict)
@@ -290,9 +301,7 @@ class ContextReader:
         (preserved, passed_over), counts, exchanges = await asyncio.gather(
             _or_degraded(self._preserved(scope, stand, window, wanted), _NOTHING_KEPT, "compression", down),
             _or_degraded(self._entities_asked(scope, asked, searched, until), [], "entities", down),
-            _or_degraded(
-                self._exchanges(reach, answer.recollections, until), _Exchanges(), "long_term", down
-            ),
+            _or_degraded(self._exchanges(reach, answer.recollections, until), Exchanges(), "long_term", down),
         )
         recollections, again = said_again(
             exchanges.with_answers(answer.recollections), {turn.id for turn in window}
@@ -409,7 +418,7 @@ class ContextReader:
 
     async def _exchanges(
         self, scope: Scope, recollections: Sequence[Recollection], until: datetime | None
-    ) -> _Exchanges:
+    ) -> Exchanges:
         """What the recollections answer, are about, or are answered by.
 
         Nothing that was said from `until` on: its number is lower, but its time is what it was stored with.
@@ -436,7 +445,7 @@ class ContextReader:
         def said(places: Iterable[tuple[str, int]]) -> list[Turn]:
             return [at[place] for place in places if place in at]
 
-        exchanges = _Exchanges(answers={turn.id: answer_to(turn, said(ahead(turn))) for turn in asking})
+        exchanges = Exchanges(answers={turn.id: answer_to(turn, said(ahead(turn))) for turn in asking})
         for turn in (*going_back, *filter(None, exchanges.answers.values())):
             short = turn.role == "assistant" or as_letters(turn.said) < _SHORT_ANSWER_CHARS
             if short and (other := answered(turn, said(behind(turn)))) is not None:

@@ -137,6 +137,16 @@ def only_reacts(text: str) -> bool:
     )
 
 
+def beside_reactions(text: str) -> str:
+    """The clauses of a text that are neither reaction nor courtesy.
+
+    >>> beside_reactions("Thanks a lot! And who was it?")
+    ' And who was it'
+    """
+    clauses = _CLAUSE.findall(text.replace("’", "'"))
+    return ",".join(clause for clause in clauses if not _REACTION.fullmatch(clause))
+
+
 def names_nothing(text: str, besides: frozenset[str] = frozenset()) -> bool:
     """True if no noun, name or number of a text is known, but for those words; False where a script hides which are nouns.
 
