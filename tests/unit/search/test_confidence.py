@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.search.fusion import (
-    EVERYDAY,
     MOST_SHARED,
     Background,
     chance_of_any,
@@ -18,6 +17,7 @@ from memory_agent.search.fusion import (
     shared,
     unrelated,
 )
+from memory_agent.text.subjects import everyday_sentences
 
 NAN = float("nan")
 fractions = st.floats(0, 1, width=32)
@@ -109,10 +109,10 @@ def test_what_is_unrelated_is_told_from_the_memory_as_it_grows() -> None:
 
 def test_the_background_of_a_question_is_that_of_its_language() -> None:
     """Each language's sentences point its own way here; a question that points there gets their mean cosine."""
-    sentences = sum(map(len, EVERYDAY.values()))
-    each = sentences // len(EVERYDAY)
-    vectors = np.repeat(np.eye(len(EVERYDAY), dtype=np.float32), each, axis=0)
+    sentences = sum(map(len, everyday_sentences().values()))
+    each = sentences // len(everyday_sentences())
+    vectors = np.repeat(np.eye(len(everyday_sentences()), dtype=np.float32), each, axis=0)
     background = Background(vectors)
-    korean = floats([0] * len(EVERYDAY))
-    korean[list(EVERYDAY).index("korean")] = 0.6
+    korean = floats([0] * len(everyday_sentences()))
+    korean[list(everyday_sentences()).index("korean")] = 0.6
     assert background.of(korean) == pytest.approx(0.6)
