@@ -49,7 +49,6 @@ from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
-    from datetime import datetime
 
     from numpy.typing import NDArray
 
@@ -207,7 +206,7 @@ def replacements(
     """The turns that are replaced, each with the one that does it, as ids.
 
     `turns`: those that `alike` names and that are there; `alike`: see `proposed`; `statistics`: of given terms. A turn
-    replaces one only, to which it is tied by the most telling terms; of several that replace one the last said counts.
+    replaces those to which it is tied by the most telling terms; of several that replace one the first said counts.
     """
     pairs = [
         (turns[old], turns[new], cosine)
@@ -226,27 +225,35 @@ def replacements(
         # What most turns say adds up to nothing.
         return sum(value for value in idf if value >= least / 3)
 
-    best: dict[str, tuple[float, datetime, int, str]] = {}
+    ties: dict[str, dict[str, float]] = {}
     for old, new, cosine in pairs:
         told = replaces(claims[new.id], claims[old.id], weight, least=least, alike=cosine)
         if told:
-            # Of two that it is tied to alike, the last said.
-            this = (told, old.timestamp, old.seq, old.id)
-            best[new.id] = max(best.get(new.id, this), this)
-    said = sorted(best, key=lambda turn_id: (turns[turn_id].timestamp, turns[turn_id].seq))
-    return {best[turn_id][-1]: turn_id for turn_id in said}
+            ties.setdefault(new.id, {})[old.id] = told
+    replaced: dict[str, str] = {}
+    for new_id in sorted(ties, key=lambda turn_id: (turns[turn_id].timestamp, turns[turn_id].seq)):
+        most = max(ties[new_id].values())
+        for old_id in (old_id for old_id, told in ties[new_id].items() if told == most):
+            replaced.setdefault(old_id, new_id)
+    return replaced
 
 
-def corrected(ranking: Sequence[str], replaced: Mapping[str, str]) -> list[str]:
-    """`ranking` with each turn that replaces another right before it, unless it stands before it already."""
+def corrected(ranking: Sequence[str], replaced: Mapping[str, str], *, formerly: bool = False) -> list[str]:
+    """`ranking` with each turn that replaces another right before it; with `formerly` right behind what it replaces."""
+    first: dict[str, list[str]] = {}
+    for old, new in replaced.items():
+        while formerly and new in replaced:
+            new = replaced[new]
+        one, other = (new, old) if formerly else (old, new)
+        first.setdefault(one, []).insert(0, other)
     order: list[str] = []
     placed: set[str] = set()
 
     def place(turn_id: str) -> None:
         if turn_id not in placed:
             placed.add(turn_id)
-            if turn_id in replaced:
-                place(replaced[turn_id])
+            for other in first.get(turn_id, ()):
+                place(other)
             order.append(turn_id)
 
     for turn_id in ranking:
@@ -555,7 +562,8 @@ class Searcher:
             for old, new in replaced.items()
             if old in best and new in by_id and not np.isnan(ranked.scores[at[new]])
         }
-        order = corrected([turn.id for _, turn in turns], replaced)
+        formerly = current.asked.question.formerly
+        order = corrected([turn.id for _, turn in turns], replaced, formerly=formerly)
         return [(at[turn_id], by_id[turn_id]) for turn_id in order[: request.top_k]], replaced
 
     async def _word_by_word(

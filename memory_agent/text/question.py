@@ -30,7 +30,7 @@ class Question:
     """`kinds`: what is asked for, as far as a turn can show it at a glance (`text.features`); `names`: the known names
     in it, and `persons`: the speakers whom they stand for; `about_user`: speaks of the asker; `about_assistant`: of what
     the assistant said; `tells`: goes on with a conversation (it tells something, answers or asks
-    for something to be done) rather than asking what was said; `refers`: only what was said before shows what is meant.
+    for something to be done) rather than asking what was said; `refers`: only what was said before shows what is meant; `formerly`: asks what was so before.
     """
 
     kinds: frozenset[Kind]
@@ -40,6 +40,7 @@ class Question:
     about_assistant: bool
     tells: bool = False
     refers: bool = False
+    formerly: bool = False
 
 
 def read_question(
@@ -68,6 +69,7 @@ def read_question(
         about_assistant=about_assistant,
         tells=tells,
         refers=_SAYS["refers"].search(low) is not None,
+        formerly=_SAYS["formerly"].search(low) is not None,
     )
 
 
@@ -157,7 +159,7 @@ _SAYS: Final = {
     key: plain_any_of("questions", f"question.{key}")
     for key in (
         *("clause_of_when", "courtesy", "about_user", "about_assistant"),
-        *("recalls", "own", "refers", "asks_first"),
+        *("recalls", "own", "refers", "asks_first", "formerly"),
     )
 }
 _LEADS: Final = plain_any_of("questions", "question.leads", within=r"\A(?:\W*(?:%s)(?!\w))*\W*")
