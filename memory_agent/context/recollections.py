@@ -265,9 +265,7 @@ def _replaced_passage(
 
     Where that can't be shown, the mark would stand before what still holds.
     """
-    claims = Claims(now.said, language)
-    new = [claims.terms_of(value) for value in claims.values if value.is_new]
-    wanted = frozenset().union(*new) or claims.terms
+    wanted = Claims(now.said, language).changed
     shown = _passage(packing, item, wanted, language, most)
     if shown is not None and wanted.isdisjoint(count_terms(shown.line.body, language)):
         return shown._replace(line=replace(shown.line, head=recalled_line(old).head), quotes=None)

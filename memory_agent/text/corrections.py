@@ -252,9 +252,10 @@ def _tie(new: Clause, old: Clause, weight: Weight, least: float) -> float:
     shared = frozenset[str]().union(*(part.terms for part in same)) & new.terms
     told, named = weight(shared), (new.gone & old.terms) - all_words("words", "fillers")
     if named and 2 * len(named) >= len(new.gone):
-        # A name alone is spoken of for many reasons; what the speaker says of it in few words is over with it.
-        whole = weight(shared | named)
-        is_over = len(shared | named) > 1 or (old.own and len(old.parts) <= _FEW_PARTS)
+        # A name alone is spoken of for many reasons; what the speaker says with it in few words is over with it.
+        of_it = [part for part in old.parts[:1] if part.terms & named and not _NAMED.match(part.text)]
+        in_few_words = old.own and len(old.parts) <= _FEW_PARTS and not (of_it and len(old.parts) > 1)
+        whole, is_over = weight(shared | named), len(shared | named) > 1 or in_few_words
         return whole if is_over and whole >= least else 0.0
     rest = [part for part in old.parts if part not in same]
     if not told or not rest or new.adds:

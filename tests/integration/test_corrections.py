@@ -99,3 +99,44 @@ async def test_the_earlier_result_names_the_later_which_stands_right_before_it(m
     assert [one.replaced_by for one in (first, second, third)] == [second.turn.id, third.turn.id, None]
     order = [one.turn.id for one in found]
     assert order.index(third.turn.id) < order.index(second.turn.id) < order.index(first.turn.id)
+
+
+BETWEEN = (
+    "The sun was out today.",
+    "Nice soup for lunch.",
+    "The tram was late.",
+    "My back hurts a bit.",
+    "Rain again.",
+)
+
+
+@pytest.mark.parametrize(("kind", "least"), [("corrections", 34), ("before", 13), ("no_corrections", 19)])
+async def test_a_correction_comes_first_for_a_question_about_now_and_last_for_one_about_before(
+    embedded_settings: dict[str, Any], shared_embedder: LocalEmbedder, kind: str, least: int
+) -> None:
+    """Of forty pairs, fifteen and twenty; each with five other turns between, and a user of its own."""
+    pairs = tomllib.loads((CHATS / "corrections.toml").read_text(encoding="utf-8"))[kind]
+    start = datetime(2026, 3, 2, 9, tzinfo=UTC)
+    wrong = []
+    async with MemoryService(MemoryConfig(**embedded_settings), embedder=shared_embedder) as service:
+        for number, (earlier, later, asks) in enumerate(pairs):
+            memory = service.agent(f"user {number}", "chat")
+            said = enumerate((earlier, *BETWEEN, later))
+            turns = [
+                TurnInput(role="user", content=text, timestamp=start + timedelta(days=day))
+                for day, text in said
+            ]
+            await memory.add_turns(turns)
+            await memory.settle()
+            found = await memory.fetch_long_term(asks, top_k=7, now=start + timedelta(days=20))
+            order = [one.turn.content for one in found]
+            marked = found[order.index(earlier)].replaced_by is not None
+            is_before = order.index(earlier) < order.index(later)
+            right = {
+                "corrections": marked and not is_before,
+                "before": is_before,
+                "no_corrections": not marked,
+            }
+            if not right[kind]:
+                wrong.append(earlier)
+    assert len(pairs) - len(wrong) >= least, wrong

@@ -23,3 +23,10 @@ def test_what_replaces_a_result_stands_before_it_and_the_order_of_others_stays(
     assert all(place[replaced[turn_id]] < place[turn_id] for turn_id in order if turn_id in replaced)
     left = [turn_id for turn_id in ranking if turn_id not in replaced.values()]
     assert [turn_id for turn_id in order if turn_id in left] == left
+
+
+def test_where_is_asked_what_was_before_the_earlier_stands_before_what_replaced_it() -> None:
+    """The last one of several comes behind all, and the one right before it first."""
+    replaced = {"1": "2", "2": "3"}
+    assert corrected(["3", "x", "1", "2"], replaced) == ["3", "x", "2", "1"]
+    assert corrected(["3", "x", "1"], replaced, formerly=True) == ["2", "1", "3", "x"]

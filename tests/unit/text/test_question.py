@@ -64,3 +64,9 @@ def test_only_the_first_2000_characters_are_read() -> None:
     assert persons_named("so " * 700 + "Caroline", SPEAKERS) == ()
     for word in ("what a ", "and what did ", '"', "?", "Will ", "1", "二", "é", "민수", "i'm "):
         read_question(word * (100_000 // len(word)), known=SPEAKERS)
+
+
+def test_questions_about_before_are_told() -> None:
+    """Not those about an age, or about what is before a day."""
+    for formerly, rows in EXAMPLES["formerly"].items():
+        assert [row for row in rows if read_question(row).formerly != (formerly == "yes")] == [], formerly
