@@ -237,6 +237,8 @@ SHARPNESS: Final = 20.0
 likelihood is the same from 15 to 25."""
 TRUST: Final = 20.0
 """So many turns of a memory outweigh what the embedder's background says of the cosine of unrelated things."""
+FEW_TURNS: Final = 100
+"""The best of half as many unrelated turns is half as often so near by chance. Of the sets, none of which is so small, parts were tried."""
 MOST_SHARED: Final = 1.5
 """BM25 above this multiple of the words' weight comes from repetition, which says no more."""
 
@@ -278,16 +280,21 @@ def leads(scores: Floats, but: NDArray[np.bool_] | None = None) -> Floats:
 
 
 def chance_of_any(
-    *, nearest: float | None = None, detail: float | None = None, words: float | None = None
+    *,
+    nearest: float | None = None,
+    detail: float | None = None,
+    words: float | None = None,
+    turns: int = FEW_TURNS,
 ) -> float:
     """The chance that anything that was said answers the question, 0 to 1: "none of this" is an answer, too.
 
     Of the best turn: `nearest`, its `nearness`; `detail`, its late-interaction score, None where there is none; `words`, where there are
-    no vectors: its share of the question's words, with the turns beside it (see `shared`).
+    no vectors: its share of the question's words, with the turns beside it (see `shared`). `turns`: it is the best of so many.
     """
     if nearest is None:
         return _logistic(-2.8 + 3.4 * (words or 0.0))
-    return _logistic(-9.0 + 22.4 * nearest if detail is None else -12.3 + 18.0 * nearest + 8.8 * detail)
+    odds = -9.0 + 22.4 * nearest if detail is None else -12.3 + 18.0 * nearest + 8.8 * detail
+    return _logistic(odds + math.log(FEW_TURNS / min(max(turns, 1), FEW_TURNS)))
 
 
 def confidence(any_chance: float, shared_words: Floats, lead: Floats) -> Floats:

@@ -71,7 +71,9 @@ class Questioner:
         question = read_question(query, known=known, called=called)
         terms = without_name(await self._terms(query, degraded), question.names, self._language)
         share = _share_of_said(question, len(terms)) if said else 0.0
-        vector, gist = await self._embed(query, gist_of(query, question.names), degraded, (said, share))
+        vector, gist, before = await self._embed(
+            query, gist_of(query, question.names), degraded, (said, share)
+        )
         times = resident.known_times() if resident is not None else None
         spans = () if question.tells else time_spans(query, now=now, known=times)
         event = None if question.tells else relative_event(query)
@@ -84,7 +86,7 @@ class Questioner:
             gist=gist,
             background=await self._background_of(gist),
             script=main_script(query),
-            leans=share > 0.0,
+            said=before,
             spans=spans,
         )
 
@@ -121,7 +123,7 @@ class Questioner:
         degraded: list[str],
     ) -> tuple[TimeSpan, ...]:
         """The time that "two weeks before the wedding" names: told from the turn that is found for "the wedding"."""
-        vector, gist = await self._embed(event.event, event.event, degraded)
+        vector, gist, _ = await self._embed(event.event, event.event, degraded)
         terms = list(count_terms(event.event, self._language))
         asked = AnalysedQuery(question=read_question(event.event), terms=terms, query=vector, gist=gist)
         scored = resident.score(asked, where=where)
@@ -141,8 +143,8 @@ class Questioner:
         gist: str,
         degraded: list[str],
         said: tuple[str, float] = ("", 0.0),
-    ) -> tuple[Floats, Floats] | tuple[None, None]:
-        """The question's vector, and the mean of it and of its gist's, at unit length; none in a script it doesn't read.
+    ) -> tuple[Floats | None, Floats | None, Floats | None]:
+        """The question's vector, the mean of it and its gist's, and that of what was `said`, if it counts; none in a script it doesn't read.
 
         `said`: what counts in the mean, and how much. In a conversation that was the question before this one, whose vector embedders keep.
         """
@@ -152,13 +154,13 @@ class Questioner:
             vectors = await self._embedder.embed([*texts, before] if share else texts, purpose="query")
         except (EmbedderUnavailable, EmbedderError):
             degraded.append("embedder")
-            return None, None
+            return None, None, None
         if not is_read(query, known_scripts(self._embedder)):
-            return None, None
+            return None, None, None
         mean = _at_unit_length(vectors[: len(texts)].sum(axis=0))
         if share:
             mean = _at_unit_length((1.0 - share) * mean + share * vectors[-1])
-        return vectors[0], mean
+        return vectors[0], mean, vectors[-1] if share else None
 
 
 def _at_unit_length(vector: Floats) -> Floats:

@@ -80,8 +80,8 @@ class AnalysedQuery:
     `terms`: its words and entities; `query`: its vector, and `gist`: that of it and of what is left of it without
     question words and names, float32, shape (dimension,), unit length, None without an embedder; `background`: see
     `Background` in `memory_agent.search.fusion`; `script`: that it is written in; `here`: the thread in which it is asked;
-    `spans`: the times it names; `with_assistant`: an assistant takes part in what is searched; `leans`: it is understood by what
-    was said before it.
+    `spans`: the times it names; `with_assistant`: an assistant takes part in what is searched; `said`: the vector of
+    what was said before it, if it is understood by that.
     """
 
     question: Question
@@ -93,7 +93,7 @@ class AnalysedQuery:
     here: str | None = None
     spans: Sequence[TimeSpan] = ()
     with_assistant: bool = False
-    leans: bool = False
+    said: Floats | None = None
 
 
 NOT_REBUILT: Final = "embeddings by the current model (run `memory-agent rebuild --all`)"

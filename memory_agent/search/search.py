@@ -41,7 +41,7 @@ from memory_agent.search.fusion import (
 from memory_agent.search.late_interaction import SHORTLIST, Shortlist
 from memory_agent.search.query_analysis import Questioner, without_name
 from memory_agent.search.request import NOT_REBUILT, AnalysedQuery, SearchAnswer
-from memory_agent.search.user_index import ResidentIndex, asked_before
+from memory_agent.search.user_index import SAME_QUESTION, ResidentIndex, asked_before
 from memory_agent.text.corrections import claims_of, features_of, replaces
 from memory_agent.text.names import MAX_CHARS
 from memory_agent.text.question import read_question
@@ -298,7 +298,7 @@ class CurrentSearch:
         chance = chance_of_any(words=by_words) if by_words or unknown.all() else 0.0
         if not unknown.all():
             nearest = float(near[~unknown & heard].max(initial=-1.0))
-            chance = max(chance, chance_of_any(nearest=nearest, detail=detail))
+            chance = max(chance, chance_of_any(nearest=nearest, detail=detail, turns=len(near)))
         return confidence(chance, (alone + around) / 2.0, leads(scores, but))
 
     @property
@@ -480,6 +480,10 @@ class Searcher:
         settings, request, all_scored = self._settings, current.request, current.scored()
         sessions = current.index.sessions
         before = asked_before(all_scored)
+        if current.asked.said is not None:
+            # Nor is what it goes on with an answer to it.
+            alike = current.index.similarity(current.asked.said, all_scored.turn_ids)
+            before |= np.nan_to_num(alike) >= SAME_QUESTION
         scored = all_scored.without(before)
         values = normalised(scored.values, weight_of_words=current.weight_of_words)
         # What says nothing of any turn is looked at once, and not for every sum.
@@ -499,7 +503,7 @@ class Searcher:
         shortlist = best_first(self._results(scores, similarity), most=SHORTLIST)
         best_detail = None
         # Of "the second one then" the words tell less than what it goes on with.
-        if len(shortlist) and not current.asked.leans:
+        if len(shortlist) and current.asked.said is None:
             found = await self._word_by_word(current, scored, shortlist, values["words"])
             if found is not None:
                 detail, best_detail = found

@@ -577,14 +577,14 @@ class ResidentIndex:
             tally.add(row.turn_id, row.timestamp, named)
 
 
-_SAME_QUESTION: Final = 0.9
+SAME_QUESTION: Final = 0.9
 """Cosine from which a turn that asks is taken to ask the same."""
 
 
 def asked_before(scored: Scored) -> NDArray[np.bool_]:
     """Mask of the turns that only ask what is asked now: that is no answer, however alike it is. Shape (n,)."""
     asks = scored.values["asks"] > 0.0
-    return asks & (np.nan_to_num(scored.values["meaning"]) >= _SAME_QUESTION)
+    return asks & (np.nan_to_num(scored.values["meaning"]) >= SAME_QUESTION)
 
 
 def _bit(signs: NDArray[np.uint8], number: int) -> Floats:

@@ -249,7 +249,7 @@ async def test_the_document_store_is_down(tmp_path: Path, shared_embedder: Local
                 await memory.update_memory("I sold my boat.", "To whom?", idempotency_key="boat")
             assert "mongodb://" not in str(caught.value) or "@" not in str(caught.value)
             context = await memory.fetch_memory("bees")
-            expected = ("compression", "entities", "facts", "long_term", "short_term", "topic")
+            expected = ("compression", "facts", "long_term", "short_term", "topic")
             assert context.degraded == expected
             assert str(context) == ""
             server.restart()

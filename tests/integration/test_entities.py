@@ -20,6 +20,7 @@ from tests.over_http import embedded_only
 pytestmark = pytest.mark.usefixtures("both_ways")  # see tests/over_http.py
 
 SAID = ("LANEIGE와 COSRX 비교", "SoS와 HHI로")
+WHICH = "LANEIGE, COSRX, SoS, HHI?"
 NAMED = {"brands": ["LANEIGE", "COSRX"], "indicators": ["SoS", "HHI"]}
 
 
@@ -47,12 +48,12 @@ async def test_names_are_known_before_and_after_they_are_indexed(settings: dict[
             await memory.add_user_message(text, timestamp=START + timedelta(minutes=number))
         before = await memory.entities(), await memory.entities(scope="user")
         assert [by_kind(counts) for counts in before] == [NAMED, NAMED]
-        assert (await memory.fetch_memory("Which?")).entities == NAMED
+        assert (await memory.fetch_memory(WHICH)).entities == NAMED
     async with opened(settings) as service:
         memory = service.agent("ann", "chat")
         await memory.settle(timeout=60)
         assert (await memory.entities(), await memory.entities(scope="user")) == before
-        context = await memory.fetch_memory("Which?")
+        context = await memory.fetch_memory(WHICH)
         assert context.entities == NAMED
         expected = ["- brands: LANEIGE", "- brands: COSRX", "- indicators: SoS", "- indicators: HHI"]
         assert context.part("entities").splitlines() == expected
@@ -108,21 +109,16 @@ async def test_a_question_finds_what_is_named_otherwise(settings: dict[str, Any]
             assert "LANEIGE" in found[0].explanation
 
 
-async def test_entities_that_the_question_names_come_first_when_room_is_short(memory: MemoryAgent) -> None:
-    """The last ones named stay besides; where they stand does not change."""
-    for text in ("LANEIGE", "COSRX", "TIRTIR", "innisfree", "Sulwhasoo"):
+async def test_a_prompt_has_the_entities_that_the_question_names(memory: MemoryAgent) -> None:
+    for text in ("LANEIGE", "COSRX", "TIRTIR"):
         await memory.add_user_message(f"{text} " + "word " * 40)
     await memory.settle(timeout=60)
-    whole = await memory.fetch_memory("LANEIGE?")
-    assert whole.entities["brands"] == ["LANEIGE", "COSRX", "TIRTIR", "innisfree", "Sulwhasoo"]
-    turns = sum(turn.tokens for turn in whole.short_term)
-    for budget, considered in (
-        (turns, ["LANEIGE", "Sulwhasoo", "innisfree", "TIRTIR", "COSRX"]),
-        (turns // 2, []),  # the turns that were found leave no room for any
-    ):
-        context = await memory.fetch_memory("라네즈?", max_tokens=budget)
-        ledger = [entry.item.partition(":")[2] for entry in context.ledger if entry.tier == "entities"]
-        assert ledger == considered
+    context = await memory.fetch_memory("TIRTIR or 라네즈?")
+    assert context.entities["brands"] == ["LANEIGE", "TIRTIR"]
+    assert [entry.item.partition(":")[2] for entry in context.ledger if entry.tier == "entities"] == [
+        "LANEIGE",
+        "TIRTIR",
+    ]
 
 
 async def test_what_forgotten_turns_named_is_gone(memory: MemoryAgent, service: MemoryService) -> None:

@@ -116,3 +116,8 @@ def test_the_background_of_a_question_is_that_of_its_language() -> None:
     korean = floats([0] * len(everyday_sentences()))
     korean[list(everyday_sentences()).index("korean")] = 0.6
     assert background.of(korean) == pytest.approx(0.6)
+
+
+def test_the_best_of_few_turns_is_surer_than_as_near_a_one_of_many() -> None:
+    few, many, more = (chance_of_any(nearest=0.3, detail=0.4, turns=turns) for turns in (2, 100, 10_000))
+    assert few > 0.5 > many == more
