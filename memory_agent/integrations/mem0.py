@@ -463,7 +463,7 @@ class AsyncMemory:
         *,
         top_k: int = 20,
         filters: Mapping[str, Any] | None = None,
-        threshold: float | None = 0.1,
+        threshold: float | None = 0.02,
         rerank: bool = False,
         explain: bool = False,
         show_expired: bool = False,
