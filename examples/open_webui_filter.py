@@ -55,7 +55,7 @@ class Filter:
         where = self._thread(__user__, __metadata__ or body)
         if not last.strip() or where is None:
             return body
-        asked = {"user_message": last, "max_tokens": self.valves.max_tokens, "preset": "recall"}
+        asked = {"user_message": last, "max_tokens": self.valves.max_tokens, "window": False}
         answer = await self._ask(f"{where}/fetch", asked)
         if answer and answer["text"]:
             at = 1 if messages[0].get("role") == "system" else 0

@@ -14,6 +14,7 @@ from memory_agent.agent.arguments import (
     checked_count,
     checked_flag,
     checked_importance,
+    checked_include,
     checked_through,
 )
 from memory_agent.agent.facts import FactCalls
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         Character,
         CompressedContext,
         Compression,
+        Detail,
         Entity,
         EntityCount,
         ForgetReceipt,
@@ -438,6 +440,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         window: bool = True,
         top_k: int | None = None,
         scope: Reach | None = None,
+        include: Collection[Detail] = ("ledger", "items"),
     ) -> MemoryContext:
         """The context that the model needs to answer `user_message`; `str(context)` is the prompt text.
 
@@ -449,11 +452,15 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         `scope` (default: the setting `memory_scope`): "user" reaches the facts and turns of all the user's threads, where
         a turn of another one is marked as such; "thread" this one alone. A source that is down is left out and named in `context.degraded`;
         `context.ledger` says of everything that was considered whether it is in, and why.
+
+        `include`: what a service sends besides the text, of which it is most: the ledger, and the values (facts, turns, …). Without
+        them they are empty there; in the process of the memory they are at hand anyway.
         """
         cfg, core = self._service.cfg, self._core
         checked_text("user_message", user_message, max_chars=MAX_CONTENT_CHARS)
         budget = cfg.max_context_tokens if max_tokens is None else checked_count("max_tokens", max_tokens)
         until = None if now is None else checked_time("now", now)
+        checked_include(include)
         # Facts of the latest turns are still to be extracted, or their vectors to be made, while it is down.
         missing = sorted(core.worker.down & {"embedder", "llm"})
         return await core.contexts.read(

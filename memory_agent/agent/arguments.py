@@ -18,11 +18,11 @@ from memory_agent.checks import (
     is_whole,
 )
 from memory_agent.conversations.people import checked_limit, find_thread, list_threads
-from memory_agent.domain import MAX_SEQ, ROLES, Preset, Reach, RecallPrice, role_of
+from memory_agent.domain import MAX_SEQ, ROLES, Detail, Preset, Reach, RecallPrice, role_of
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Collection, Sequence
     from datetime import datetime
     from types import TracebackType
 
@@ -46,6 +46,17 @@ def checked_choice(name: str, value: Choice) -> Choice:
     if value not in choices:
         raise InvalidInput(f"{name} is {value!r:.80}; use one of {', '.join(choices)}, or None")
     return value
+
+
+def checked_include(include: Collection[Detail]) -> list[Detail]:
+    """What is sent of a context besides its text."""
+    if not isinstance(include, list | tuple | set | frozenset) or any(
+        one not in get_args(Detail) for one in include
+    ):
+        raise InvalidInput(
+            f"include is {include!r:.80}; pass a list of {', '.join(get_args(Detail))}, or none of them"
+        )
+    return list(dict.fromkeys(include))
 
 
 def checked_flag(name: str, value: bool) -> bool:

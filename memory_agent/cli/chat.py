@@ -100,7 +100,7 @@ async def _talk(agent: Agent, llm: LLM | None, remarks: Remarks) -> None:
 
 async def _exchange(agent: Agent, llm: LLM | None, said: str) -> str:
     """One question and its answer, remembered; the context that was (or would be) sent."""
-    fetched = await agent.fetch_memory(said)
+    fetched = await agent.fetch_memory(said, include=())
     context = str(fetched)
     if fetched.degraded:
         note(f"answering without: {', '.join(fetched.degraded)}")

@@ -157,7 +157,7 @@ async def _answer(folder: Path) -> int:
         _headline("3", "Facts, from what Mara said about herself")
         print_facts(await agent.fetch_facts(), indent=3)
         out.print()
-        context = await agent.fetch_memory(questions()[0].question)
+        context = await agent.fetch_memory(questions()[0].question, include=())
     note(
         f"   A model would be sent {context.tokens} tokens of context (at most {context.budget}): facts,"
         " recollections and the last turns.\n"

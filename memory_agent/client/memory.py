@@ -21,6 +21,7 @@ from memory_agent.agent.arguments import (
     check_tags,
     checked_about,
     checked_count,
+    checked_include,
     checked_query,
 )
 from memory_agent.checks import MAX_ID_CHARS, checked_id, checked_text, checked_time
@@ -83,6 +84,11 @@ _RECORD: Final = one(answers.FactRecord)
 
 
 # --- arguments that are not sent as they are -----------------------------------------------------------------
+def _with_blocks(_: Asking, asked: Asked) -> Asked:
+    # Of which the text is made, and messages and a tier's part of it too.
+    return {**asked, "include": ["blocks", *checked_include(asked["include"])]}
+
+
 def _whose(_: Asking, asked: Asked) -> Asked:
     checked_about(asked["about"])
     return asked
@@ -484,6 +490,7 @@ class MemoryClient(FactCalls, EventCalls, OnService):
         "POST fetch",
         one(MemoryContext),
         requests.Fetch,
+        prepare=_with_blocks,
         repeatable=True,
         note="Without the service there is nothing to answer from: ServiceUnavailable is raised.",
     )

@@ -177,6 +177,8 @@ class _Wanted:
     price: RecallPrice
     window: bool
     preserved: bool
+    sent: bool
+    """Whether the caller sends the running conversation along, of which nothing needs to be recalled then."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -249,7 +251,11 @@ class ContextReader:
         name = preset or self._settings.context_preset
         shares, cost = PRESETS[name], price or self._settings.recall_price
         wanted = _Wanted(
-            budget=budget, price=cost, window=window and shares.window, preserved=shares.preserved is not None
+            budget=budget,
+            price=cost,
+            window=window and shares.window,
+            preserved=shares.preserved is not None,
+            sent=not window,
         )
         pack = functools.partial(
             pack_context,
@@ -297,7 +303,11 @@ class ContextReader:
         standing = self._standing(
             scope, window if wanted.window else [], last_turns, wanted.budget, until, down
         )
+        sent = {turn.id for turn in window} if wanted.sent else set()
         answer, stand, window = await self._recalled(request, searched, standing, wanted, down)
+        if sent:
+            found = tuple(each for each in answer.recollections if each.turn.id not in sent)
+            answer = replace(answer, recollections=found)
         (preserved, passed_over), counts, exchanges = await asyncio.gather(
             _or_degraded(self._preserved(scope, stand, window, wanted), _NOTHING_KEPT, "compression", down),
             _or_degraded(self._entities_asked(scope, asked, searched, until), [], "entities", down),

@@ -195,7 +195,7 @@ def with_days(text: str, turn: Turn) -> str:
     """
     at = 0
     for words, span in (
-        told_from(turn.content, said=turn.local_time) if features_of(turn.content).tells_when else ()
+        told_from(turn.said, said=turn.local_time) if features_of(turn.said).tells_when else ()
     ):
         start = text.find(words, at)
         if start >= 0:

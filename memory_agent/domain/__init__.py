@@ -41,6 +41,7 @@ from memory_agent.domain.context import (
     CompressionReason as CompressionReason,
     ContextBlock as ContextBlock,
     ContextLine as ContextLine,
+    Detail as Detail,
     KeyMoment as KeyMoment,
     KeyTopic as KeyTopic,
     LedgerEntry as LedgerEntry,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -104,6 +105,8 @@ Preset = Literal["balanced", "code", "chat", "minimal", "recall"]
 """How the budget of a prompt is divided."""
 RecallPrice = Literal["thrifty", "balanced", "thorough"]
 """How much chance of being needed a recollection has to offer for each of its tokens."""
+Detail = Literal["ledger", "items"]
+"""What a service sends of a context besides its text when asked to: the ledger; the values, such as facts and turns."""
 Tier = Literal[
     "persona",
     "summary",
@@ -318,6 +321,11 @@ class MemoryContext(_Rendered):
     """What it was put together without, see above."""
     preset: str = "balanced"
     """How the budget was divided."""
+
+    @property
+    def counts(self) -> dict[Tier, int]:
+        """How many items of each tier the text shows, by the ledger."""
+        return dict(Counter(entry.tier for entry in self.ledger if entry.kept and entry.tier != "envelope"))
 
     @property
     def reminder(self) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memory_agent.concurrency import together
-from memory_agent.domain import VERBATIM, TurnInput, new_id, prompt_text
+from memory_agent.domain import VERBATIM, TurnInput, new_id
 from memory_agent.errors import InvalidInput, NotFound, NotOpen, Unavailable
 
 if TYPE_CHECKING:
@@ -253,18 +253,18 @@ async def recalled(memory: Memory, question: str, *, shown: Iterable[str] = ()) 
     """The context for a question, as text; empty while the memory is away, with a warning.
 
     `shown`: the texts of messages that the model is shown anyway. If the thread's last turns are all among them, the context
-    leaves them out.
+    leaves them out; else the framework shows less than the memory has.
     """
     if not question.strip():
         return ""
     try:
-        context = await memory.fetch_memory(question)
+        last = await memory.fetch_short_term()
+        sent = "\n\n".join(filter(None, map(str.strip, shown)))
+        repeats = all(turn.role == "tool" or turn.content.strip() in sent for turn in last)
+        return str(await memory.fetch_memory(question, window=not repeats, include=()))
     except Unavailable as exc:
         log.warning("answering without memory: %s", exc)
         return ""
-    texts = {text.strip() for text in shown}
-    repeats = all(turn.role == "tool" or turn.content.strip() in texts for turn in context.short_term)
-    return prompt_text(block for block in context.blocks if not (repeats and block.tier == "short_term"))
 
 
 def joined(*parts: str | None) -> str:

@@ -485,7 +485,7 @@ async def context(
     background.
     """
     fetched = await memory.fetch_memory(
-        message, max_tokens=max_tokens, price=price, window=window, top_k=top_k, scope=scope
+        message, max_tokens=max_tokens, price=price, window=window, top_k=top_k, scope=scope, include=()
     )
     return Context(
         text=str(fetched), tokens=fetched.tokens, budget=fetched.budget, degraded=list(fetched.degraded)

@@ -206,10 +206,11 @@ IfNeeded = Annotated[bool, Query(description="Only if the conversation has grown
 
 @threads.post(f"{THREAD}/fetch", response_model=MemoryContext)
 async def fetch_memory(request: Request, user_id: PathText, thread_id: PathText, body: Fetch) -> Response:
-    """The memory for answering the message: `text` is the prompt, `ledger` says what is in it and why."""
+    """The memory for answering the message: `text` is the prompt. `include` asks for more, which is ten times as large."""
     memory = memory_of(request, user_id, thread_id)
-    context = await memory.fetch_memory(**dict(body))
-    return answer(json_of(MemoryContext, context))
+    given = dict(body)
+    only = MemoryContext.sent(given.pop("include"))
+    return answer(json_of(MemoryContext, await memory.fetch_memory(**given), only=only))
 
 
 @threads.get(f"{THREAD}/context", response_model=CompressedContext)

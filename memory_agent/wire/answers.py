@@ -1,9 +1,10 @@
 """Answers: turns and contexts, facts, topics, users and threads, and how a memory stands."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, Final, Self
 
-from pydantic import ConfigDict, JsonValue, computed_field
+from pydantic import ConfigDict, Field, JsonValue, computed_field
 
 from memory_agent import domain as values
 from memory_agent.checks import checked_id, is_whole
@@ -73,6 +74,7 @@ HISTORY: Final[Places[HistoryPage, int]] = Places(
 
 # --- contexts ------------------------------------------------------------------------------------------------
 SummaryItem = Answer[values.SummaryItem]
+LedgerEntry = Answer[values.LedgerEntry]
 KeyMoment = Answer[values.KeyMoment]
 KeyTopic = Answer[values.KeyTopic]
 Compression = Answer[values.Compression]
@@ -96,12 +98,37 @@ class _Rendered(Wire):
         return tuple(ChatMessage.model_validate(message) for message in prompt_messages(blocks))
 
 
-class MemoryContext(_Rendered, Answer[values.MemoryContext]):
-    """Memory for answering a message: `text` or `messages`, and every part of it on its own."""
+_ALWAYS: Final = frozenset({"text", "tokens", "budget", "counts", "degraded", "preset"})
 
-    preserved: tuple[Turn, ...]
-    short_term: tuple[Turn, ...]
-    long_term: tuple[Recollection, ...]
+
+class MemoryContext(_Rendered, Answer[values.MemoryContext]):
+    """Memory for answering a message: `text`, and of its parts those that were asked for with `include`."""
+
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema.update(required=sorted(_ALWAYS)))
+
+    blocks: tuple[ContextBlock, ...] = ()
+    ledger: tuple[LedgerEntry, ...] = ()
+    persona: str = ""
+    summary: tuple[SummaryItem, ...] = ()
+    preserved: tuple[Turn, ...] = ()
+    facts: JsonObject = Field(default_factory=dict)
+    entities: dict[str, list[str]] = Field(default_factory=dict)
+    topic: str | None = None
+    short_term: tuple[Turn, ...] = ()
+    state: str = ""
+    long_term: tuple[Recollection, ...] = ()
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def counts(self) -> dict[values.Tier, int]:
+        """How many items of each tier the text shows."""
+        return self.domain().counts
+
+    @classmethod
+    def sent(cls, include: Collection[str]) -> frozenset[str]:
+        """The names of the members of an answer in which these parts are included."""
+        items = cls.model_fields.keys() - _ALWAYS - {"blocks", "ledger"}
+        return _ALWAYS.union(items if "items" in include else (), include)
 
 
 class CompressionMetadata(Answer[values.CompressionMetadata]):

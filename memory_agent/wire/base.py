@@ -62,7 +62,7 @@ from memory_agent.domain import split_user_id
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from pydantic.fields import FieldInfo
     from pydantic.json_schema import JsonSchemaValue
@@ -436,9 +436,10 @@ _COMPUTED: Final[Mapping[str, Any]] = {"messages": methodcaller("to_messages")}
 """How the domain calls what a model computes, where its name is another."""
 
 
-def json_of(kind: type[Answer[Value]], value: Value) -> bytes:
-    """An answer of that kind as JSON."""
-    return _dumped(_writable(kind, value))
+def json_of(kind: type[Answer[Value]], value: Value, *, only: Collection[str] | None = None) -> bytes:
+    """An answer of that kind as JSON; of its members `only` these."""
+    plain = _writable(kind, value)
+    return _dumped(plain if only is None else {name: of for name, of in plain.items() if name in only})
 
 
 def json_of_many(kind: type[Answer[Value]], values: Iterable[Value], **besides: Any) -> bytes:

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, StrictBool
 
 from memory_agent import domain as values
 from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, MAX_TAG_CHARS
-from memory_agent.domain import STAGES, GivenRole, Preset, Reach, RecallPrice, Stage
+from memory_agent.domain import STAGES, Detail, GivenRole, Preset, Reach, RecallPrice, Stage
 from memory_agent.wire.base import GivenObject, GivenValue, Path, PathOrAll, Request, SaidAt, Time
 
 MAX_TURNS: Final = 10_000
@@ -26,6 +26,7 @@ TagList = Annotated[tuple[Tag, ...], Field(max_length=64, fail_fast=True)]
 Importance = Annotated[float, Field(strict=True, ge=0, le=1)]
 Count = Annotated[int, Field(strict=True, ge=0, le=2**53 - 1)]
 Seconds = Annotated[float, Field(strict=True, ge=0)]
+Part = Literal["messages", "blocks", Detail]
 _PATH: Final = "preferences.meeting_time"
 
 
@@ -136,6 +137,8 @@ class Fetch(Request):
     """False: without the running conversation, for who sends that to the model anyway."""
     top_k: Count | None = None
     """At most so many recollections; default: the service's setting `top_k_memories` where it was set, else no bound."""
+    include: Annotated[tuple[Part, ...], Field(max_length=8, fail_fast=True)] = ()
+    """What is sent besides the text: it as chat messages; as blocks, tier by tier; the ledger; the values, such as facts and turns."""
     scope: Reach | None = None
     """Whether the facts and turns of all the user's threads are recalled or this one's; default: the service's setting."""
 

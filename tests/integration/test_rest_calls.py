@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from memory_agent import ServiceClient
 from memory_agent.domain import ALL_TENANTS
 from tests.integration.conversations import lines, said
 from tests.integration.fact_script import add, asking, by_words
-from tests.integration.rest import Rest, rest_on, segment, shows
+from tests.integration.rest import Rest, document, rest_on, segment, shows
 from tests.servers.openai_script import Request, ScriptedOpenAI
 
 EXCHANGE = {"user_msg": "My puppy is called Rufus.", "assistant_msg": "Cute!"}
@@ -304,3 +305,44 @@ async def test_users_and_threads_are_listed_page_by_page(rest: Rest) -> None:
     chat = {"thread_id": "chat", "turns": 2, "last_activity": "2026-03-01T09:01:00Z"}
     assert await rest.get("/api/users/ann/threads") == {"items": [chat], "next_cursor": None}
     assert await rest.get("/api/threads/ann/chat") == chat
+
+
+# --- contexts ----------------------------------------------------------------------------------------------------
+
+
+async def test_a_context_is_its_text_and_few_figures_unless_more_is_asked_for(rest: Rest) -> None:
+    """Each part by its name, and all of them fit the document that the service gives of itself."""
+    await rest.post("update", EXCHANGE, status=201)
+    asked = {"user_message": "What is my puppy called?"}
+    small = await rest.post("fetch", asked)
+    assert small.keys() == {"text", "tokens", "budget", "preset", "counts", "degraded"}
+    assert "Rufus" in small["text"]
+    assert small["counts"] == {"short_term": 2}
+    parts = {
+        name: await rest.post("fetch", {**asked, "include": [name]})
+        for name in ("messages", "blocks", "ledger")
+    }
+    assert {name: answer.keys() - small.keys() for name, answer in parts.items()} == {
+        name: {name} for name in parts
+    }
+    items = (await rest.post("fetch", {**asked, "include": ["items"]})).keys() - small.keys()
+    assert items == {
+        *("persona", "summary", "preserved", "facts", "entities", "topic", "short_term", "state", "long_term")
+    }
+    schema = document()["components"]["schemas"]["MemoryContext"]
+    assert set(schema["required"]) == small.keys()
+    assert schema["properties"].keys() == small.keys() | parts.keys() | items
+    refused = await rest.post("fetch", {**asked, "include": ["facts"]}, status=422)
+    assert "include" in str(refused)
+
+
+async def test_a_client_is_sent_what_it_includes_and_has_text_and_messages_anyway(rest: Rest) -> None:
+    await rest.post("update", EXCHANGE, status=201)
+    whole = await rest.service.agent("ann", "chat").fetch_memory("What is my puppy called?")
+    async with ServiceClient(rest.server.address, api_key=await rest.server.key()) as service:
+        memory = service.agent("ann", "chat")
+        some = await memory.fetch_memory("What is my puppy called?", include=())
+        assert (str(some), some.to_messages(), some.tokens) == (str(whole), whole.to_messages(), whole.tokens)
+        assert (some.ledger, some.short_term, some.counts) == ((), (), {})
+        some = await memory.fetch_memory("What is my puppy called?", include=["ledger"])
+        assert (some.ledger, some.short_term) == (whole.ledger, ())
