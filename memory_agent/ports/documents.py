@@ -186,6 +186,7 @@ class SessionStore(Protocol):
         That is if its number is not one above the thread's newest (1 without any), its `after_seq` is not that one's
         `through` (0 without any), or one of the turns it covers is gone: what it was made of changed under its maker's
         hands. After a crash in between a compression of forgotten turns may be left, which `sweep_orphans` takes away.
+        Moments that it shares with the one before may be stored with it alone: `compressions` gives each all of its own.
         """
 
     async def compressions(

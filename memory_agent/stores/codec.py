@@ -551,6 +551,23 @@ def unpack_derived(data: bytes) -> Mapping[str, Any]:
     return {**derived, "preserved": tuple(packed.get("preserved", ()))}
 
 
+def thinned(before: Compression, after: Compression) -> Compression:
+    """The compression without the moments that the next one has, too: each is stored once. `completed` undoes it."""
+    later = set(after.moments)
+    return replace(before, moments=tuple(one for one in before.moments if one not in later))
+
+
+def completed(newest_first: Iterable[Compression]) -> Iterator[Compression]:
+    """A thread's compressions from its newest on, each with all of its moments."""
+    after: tuple[KeyMoment, ...] = ()
+    for compression in newest_first:
+        # What a later one has of turns so far back, those before it had as well.
+        shared = {one.turn_id: one for one in after if one.seq <= compression.through}
+        every = shared | {one.turn_id: one for one in compression.moments}
+        after = tuple(sorted(every.values(), key=lambda one: one.seq))
+        yield replace(compression, moments=after)
+
+
 def _part(kind: type[_T], values: Sequence[Any]) -> _T:
     given = dict(zip(_PART_FIELDS[kind], map(_frozen, values), strict=False))
     return kind(**{name: _time(value) if name in _TIMES else value for name, value in given.items()})

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from memory_agent.domain import Compression, ErasedCounts, Scope, Turn, new_id
+from memory_agent.domain import Compression, ErasedCounts, KeyMoment, Scope, Turn, new_id
 from memory_agent.errors import InvalidInput
 from memory_agent.ports import DocumentStore
 
@@ -88,6 +88,35 @@ async def test_reads_compressions_in_order(store: DocumentStore) -> None:
     assert await store.compressions(SCOPE, through=5, newest=1) == made[1:2]
     with pytest.raises(InvalidInput, match="thread"):
         await store.compressions(SCOPE.user)
+
+
+def a_moment(turn: Turn) -> KeyMoment:
+    return KeyMoment(
+        turn_id=turn.id, seq=turn.seq, who="user", at=NOW, score=3.0, tokens=1, text=turn.content
+    )
+
+
+@on_every_server
+@pytest.mark.parametrize("gone", [None, 9, 7, 4])
+async def test_each_compression_has_its_moments_whichever_were_dropped(
+    store: DocumentStore, gone: int | None
+) -> None:
+    """Also those that later ones have, too, or have no more; also when these went with a turn that was forgotten."""
+    turns = await stored(store, SCOPE, *"abcdefghij")
+    made: list[Compression] = []
+    for number, of in enumerate([(0, 1, 3), (0, 3, 5), (0, 5, 6, 7), (5, 6, 9)], start=1):
+        covered = turns[(len(turns) * (number - 1)) // 4 : (len(turns) * number) // 4]
+        after = {"after_seq": made[-1].through, "turns": made[-1].turns + len(covered)} if made else {}
+        there = tuple(a_moment(turns[i]) for i in of if i < covered[-1].seq)
+        made.append(a_compression(covered, number, **after, moments=there))
+        assert await store.append_compression(made[-1])
+    if gone is not None:
+        await store.erase_turns(an_erasure(SCOPE, [turns[gone].id]), now=NOW, limit=10)
+        made = [one for one in made if one.through <= turns[gone].seq - 1]
+    assert made
+    assert await store.compressions(SCOPE) == made
+    for one in made:
+        assert await store.compressions(SCOPE, through=one.through, newest=1) == [one]
 
 
 async def counted(store: DocumentStore, scope: Scope) -> int:

@@ -17,7 +17,8 @@ from pymongo.errors import BulkWriteError, DuplicateKeyError
 from memory_agent.concurrency import together
 from memory_agent.domain import Scope, Session, ThreadHead
 from memory_agent.domain.work import HASHING
-from memory_agent.stores.codec import lowest_by_thread, of_tenant, pack_derived, thread_of
+from memory_agent.errors import StoreError
+from memory_agent.stores.codec import completed, lowest_by_thread, of_tenant, pack_derived, thinned, thread_of
 from memory_agent.stores.fields import COMPRESSION, SESSION
 from memory_agent.stores.mongo.connection import (
     NUMBER_KEYS,
@@ -183,8 +184,9 @@ class MongoSessions(MongoRemains):
     # --- compressions ----------------------------------------------------------------------------------------
     @bounded
     async def append_compression(self, compression: Compression) -> bool:
-        newest = await self._newest_number(compression.scope)
-        if newest != compression.number - 1 or not await self._stands(compression):
+        newest = await self._compressions.find_one(scope_filter(compression.scope), sort=[("number", -1)])
+        number = newest["number"] if newest else 0
+        if number != compression.number - 1 or not await self._stands(compression):
             return False
         document = COMPRESSION.document(compression, derived=pack_derived(compression))
         document["_id"] = str(uuid4())
@@ -192,15 +194,15 @@ class MongoSessions(MongoRemains):
             await self._compressions.insert_one(document)
         except DuplicateKeyError:
             return False
-        if await self._stands(compression):
-            return True
-        await self._compressions.delete_one({"_id": document["_id"], "user_id": compression.user_id})
-        return False
-
-    async def _newest_number(self, scope: Scope) -> int:
-        fields = {"number": 1, "_id": 0}
-        newest = await self._compressions.find_one(scope_filter(scope), fields, sort=[("number", -1)])
-        return newest["number"] if newest else 0
+        if not await self._stands(compression):
+            await self._compressions.delete_one({"_id": document["_id"], "user_id": compression.user_id})
+            return False
+        if newest is not None:
+            before = thinned(COMPRESSION.get(newest), compression)
+            # Unless an erasure has dropped the new one again meanwhile, and completed the one before.
+            where = {name: newest.get(name) for name in ("_id", "user_id", "completed")}
+            await self._compressions.update_one(where, {"$set": {"derived": pack_derived(before)}})
+        return True
 
     async def _stands(self, compression: Compression) -> bool:
         """True if its inputs are there: the compression before it, and the turns that it covers."""
@@ -222,14 +224,19 @@ class MongoSessions(MongoRemains):
         thread_of(scope)
         if newest is not None and newest <= 0:
             return []
-        query = scope_filter(scope)
-        order = [("number", -1)]
+        query, limit = scope_filter(scope), newest or 0
         if through is not None:
-            query["through"] = {"$lte": through}
+            wanted = {**query, "through": {"$lte": through}}
             # Both rise together, and in this order only the wanted ones are read.
             order = [("through", -1), ("number", -1)]
-        found = await read_all(self._compressions.find(query).sort(order).limit(newest or 0))
-        return [COMPRESSION.get(document) for document in reversed(found)]
+            numbers = await read_all(self._compressions.find(wanted, {"number": 1}).sort(order).limit(limit))
+            if not numbers:
+                return []
+            # Later ones, too: each has the moments that those before it share.
+            query["number"], limit = {"$gte": numbers[-1]["number"]}, 0
+        found = await read_all(self._compressions.find(query).sort("number", -1).limit(limit))
+        made = list(completed(map(COMPRESSION.get, found)))[::-1]
+        return [one for one in made if through is None or one.through <= through]
 
     # --- forgetting ------------------------------------------------------------------------------------------
     @bounded
@@ -327,9 +334,29 @@ class MongoSessions(MongoRemains):
         # Before, for after a crash nobody would know any more that they were there; and again, for a worker may
         # have been quick, and struck it off since they still were.
         await self._owe_compress(thread, erasure, now=now)
+        which = await self._complete_before(thread, which)
         deleted = await self._compressions.delete_many({**thread, **which})
         await self._owe_compress(thread, erasure, now=now)
         return int(deleted.deleted_count)
+
+    async def _complete_before(self, thread: Document, which: Document) -> Document:
+        """Give the one before those `which` go the moments that they have of it. Which go: all where one is damaged."""
+        newest_first = [("number", -1)]
+        dropping = await read_all(self._compressions.find({**thread, **which}).sort(newest_first))
+        if not dropping:
+            return which
+        before = {**thread, "number": {"$lt": dropping[-1]["number"]}}
+        last = await self._compressions.find_one(before, sort=newest_first)
+        if last is None:
+            return which
+        try:
+            *_, whole = completed(map(COMPRESSION.get, [*dropping, last]))
+        except StoreError:
+            return {}
+        of_last = {"_id": last["_id"], "user_id": last["user_id"]}
+        update = {"$set": {"derived": pack_derived(whole)}, "$inc": {"completed": 1}}
+        await self._compressions.update_one(of_last, update)
+        return which
 
     async def _owe_compress(self, thread: Document, erasure: Erasure | None, *, now: datetime) -> None:
         """The thread's newest turn that the erasure has not yet to reach owes `compress`, if there is one."""

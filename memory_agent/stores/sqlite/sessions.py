@@ -6,15 +6,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.domain import Scope, Session, ThreadHead
-from memory_agent.stores.codec import from_milliseconds, lowest_by_thread, of_tenant, pack_derived, thread_of
+from memory_agent.errors import StoreError
+from memory_agent.stores.codec import (
+    completed,
+    from_milliseconds,
+    lowest_by_thread,
+    of_tenant,
+    pack_derived,
+    thinned,
+    thread_of,
+)
 from memory_agent.stores.fields import COMPRESSION, SESSION
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.records import in_scope, scalar, spend_keys, these_turns
+from memory_agent.stores.sqlite.records import Where, in_scope, scalar, spend_keys, these_turns
 from memory_agent.stores.sqlite.turns import last_given, owe_stage
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from memory_agent.domain import Compression, Erasure
@@ -83,11 +92,13 @@ class SqliteSessions(SqliteConnection):
     ) -> list[Compression]:
         thread_of(scope)
         where = in_scope(scope)
-        if through is not None:
-            where = where.also("through <= ?", through)
-        rest = f"FROM compressions WHERE {where} ORDER BY number DESC LIMIT ?"
-        wanted = -1 if newest is None else max(newest, 0)
-        return (await self._select(COMPRESSION, rest, [*where.values, wanted]))[::-1]
+        wanted = where if through is None else where.also("through <= ?", through)
+        numbers = f"SELECT number FROM compressions WHERE {wanted} ORDER BY number DESC LIMIT ?"
+        # Later ones, too: each has the moments that those before it share.
+        rest = f"FROM compressions WHERE {where} AND number >= (SELECT min(number) FROM ({numbers})) ORDER BY number DESC"
+        limit = -1 if newest is None else max(newest, 0)
+        found = list(completed(await self._select(COMPRESSION, rest, [*where.values, *wanted.values, limit])))
+        return [one for one in found[::-1] if through is None or one.through <= through]
 
 
 def _put(db: sqlite3.Connection, sessions: Sequence[Session], records: Sequence[Record]) -> bool:
@@ -128,16 +139,29 @@ def _counted(record: Record) -> Session:
 
 def _append(db: sqlite3.Connection, compression: Compression, record: Record) -> bool:
     where = in_scope(compression.scope)
-    newest = f"SELECT number, through FROM compressions WHERE {where} ORDER BY number DESC LIMIT 1"
-    last = db.execute(newest, where.values).fetchone()
-    if (compression.number - 1, compression.after_seq) != (last or (0, 0)):
+    last = next(_newest_first(db, where), None)
+    if (compression.number - 1, compression.after_seq) != ((last.number, last.through) if last else (0, 0)):
         return False
     covered = these_turns(compression.scope, list(set(compression.covers)))
     alive = scalar(db, f"SELECT count(*) FROM turns WHERE {covered}", covered.values)
     if alive < len(set(compression.covers)):
         return False
     db.execute(_INSERT_COMPRESSION, record)
+    if last is not None:
+        _put_derived(db, thinned(last, compression))
     return True
+
+
+def _newest_first(db: sqlite3.Connection, where: Where) -> Iterator[Compression]:
+    sql = f"SELECT {COMPRESSION.columns} FROM compressions WHERE {where} ORDER BY number DESC"
+    return map(COMPRESSION.read, db.execute(sql, where.values))
+
+
+def _put_derived(db: sqlite3.Connection, compression: Compression) -> None:
+    where = in_scope(compression.scope).equal(number=compression.number)
+    db.execute(
+        f"UPDATE compressions SET derived = ? WHERE {where}", [pack_derived(compression), *where.values]
+    )
 
 
 # --- forgetting ----------------------------------------------------------------------------------------------
@@ -209,6 +233,16 @@ def _drop(
     for thread_id, value in lowest.items():
         thread = Scope(user_id=user_id, thread_id=thread_id)
         where = in_scope(thread).also(f"{column} >= ?", value)
+        numbers = f"SELECT max(number) FROM compressions WHERE {in_scope(thread)} AND {column} < ?"
+        kept = scalar(db, numbers, [*in_scope(thread).values, value])
+        if kept is not None:
+            try:
+                *dropping, last = completed(_newest_first(db, in_scope(thread).also("number >= ?", kept)))
+            except StoreError:  # of what is damaged nothing can be had: all are made anew
+                where = in_scope(thread)
+            else:
+                if dropping:
+                    _put_derived(db, last)
         gone = db.execute(f"DELETE FROM compressions WHERE {where}", where.values).rowcount
         if gone:
             owe_stage(db, thread, "compress", now=now, turn_ids=_newest_kept(db, thread, erasure))

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from memory_agent.domain import ErasedCounts, ExtractionCost
+from memory_agent.domain import ErasedCounts, ExtractionCost, KeyMoment
 from memory_agent.errors import StoreError, StoreUnavailable
 from memory_agent.stores.codec import Packed, pack_texts, unpack_texts
-from memory_agent.stores.fields import NEWEST
+from memory_agent.stores.fields import COMPRESSION, NEWEST
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.stores.sqlite.connection import driver_errors, translated
 from tests.conformance.values import (
@@ -253,6 +253,29 @@ async def test_compressions_of_turns_that_are_gone_are_swept(sqlite: SqliteStore
     assert await sqlite.compressions(other) == [kept]
     assert len(await sqlite.compressions(hers)) == 1
     assert [turn.content for turn in await sqlite.owed_turns(SCOPE.user, "compress", limit=9)] == ["d"]
+
+
+async def test_a_moment_is_stored_once(sqlite: SqliteStore) -> None:
+    """However many compressions have it. With one that is damaged a thread's others go, and are made anew."""
+    turns = await stored(sqlite, SCOPE, *"abcdef")
+    moments = tuple(
+        KeyMoment(turn_id=turn.id, seq=turn.seq, who="user", at=NOW, score=3.0, tokens=1, text="x")
+        for turn in turns
+    )
+    made = [
+        a_compression([turn], turn.seq, after_seq=turn.seq - 1, moments=moments[: turn.seq])
+        for turn in turns[:5]
+    ]
+    for one in made:
+        assert await sqlite.append_compression(one)
+    sql = f"SELECT {COMPRESSION.columns} FROM compressions ORDER BY number"
+    rows = [COMPRESSION.read(row) for row in await sqlite._fetch(sql, [])]
+    assert [one.moments for one in rows] == [(), (), (), (), moments[:5]]
+    assert await sqlite.compressions(SCOPE) == made
+    await sqlite._execute("UPDATE compressions SET derived = x'00' WHERE number = ?", [5])
+    await sqlite.erase_turns(an_erasure(SCOPE, [turns[3].id]), now=NOW, limit=5)
+    assert await sqlite.compressions(SCOPE) == []
+    assert [turn.content for turn in await sqlite.owed_turns(SCOPE, "compress", limit=9)] == ["f"]
 
 
 async def test_reads_go_by_an_index(sqlite: SqliteStore) -> None:
