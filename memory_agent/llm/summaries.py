@@ -11,6 +11,7 @@ import asyncio
 import dataclasses
 import logging
 import time
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
@@ -575,13 +576,22 @@ class Sources:
         return any(words <= place.terms for place in self._places if not place.is_reply)
 
     def _is_of_another(self, text: str, words: frozenset[str]) -> bool:
-        """True if the one speaker whom `text` names said clearly less of it in a turn than another did."""
-        of_people = [(place.who[0], place.terms) for place in self._turns if not place.is_reply]
-        named = {who for who, _ in of_people if not terms_of(who).isdisjoint(terms_of(text))}
-        best: dict[bool, float] = {True: 0.0, False: 0.0}
-        for who, terms in of_people:
-            best[who in named] = max(best[who in named], _share(words, terms))
-        return len(named) == 1 and best[False] - best[True] >= _CLEARLY_MORE
+        """True if one whom `text` tells of ("Ann", "Ann and Bo") said clearly less of it than another did."""
+        named, begins = terms_of(text), terms_of(" ".join(text.split()[:3]))
+        in_turn, ever = defaultdict[str, float](float), defaultdict[str, frozenset[str]](frozenset)
+        for place in self._turns:
+            if not place.is_reply:
+                in_turn[place.who[0]] = max(in_turn[place.who[0]], _share(words, place.terms))
+                ever[place.who[0]] |= place.terms
+        of = [who for who in ever if not terms_of(who).isdisjoint(named)]
+        together = {who: _share(words, terms) for who, terms in ever.items()}
+        if len(of) > 1 and any(terms_of(who).isdisjoint(begins) for who in of):
+            of = []  # what each of them did may be another thing
+        return any(
+            max(shares.values()) - shares[who] >= _CLEARLY_MORE
+            for shares in ([together, in_turn] if len(of) == 1 else [together])
+            for who in of
+        )
 
     def _words(self, text: str) -> frozenset[str]:
         """Those that tell what is said of somebody; names, numbers and days are looked for by themselves."""
