@@ -211,7 +211,9 @@ def _forget_changes(
     forgotten = delete_changes(db, user_id, viewing)
     forgotten += delete_changes(db, user_id, in_scope(user).among("turn_id", list(makers)), by_turn=True)
     kept = in_scope(user).among("turn_id", list(seen))
-    for (stating,) in db.execute(f"SELECT turn_id FROM fact_events WHERE {kept}", kept.values):
+    for (stating,) in db.execute(
+        f"SELECT turn_id FROM fact_events INDEXED BY fact_events_turn WHERE {kept}", kept.values
+    ):
         seen.discard(stating)
     if again := makers | seen:
         owe_stage(db, user, "facts", now=now, turn_ids=sorted(again))
