@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from memory_agent.agent.arguments import ThreadCalls, checked_about, checked_times
-from memory_agent.facts.edits import checked_path
+from memory_agent.facts.edits import EditOptions, checked_path
 from memory_agent.facts.fold import document_of, shown, subject_of
 from memory_agent.llm.redact import redacted_value
 
@@ -78,15 +78,15 @@ class FactCalls(ThreadCalls):
         returns what the first one brought about, as history shows it now. Raises IdempotencyKeyReused if that was another
         edit, TurnForgotten if it was forgotten since.
         """
-        said: dict[str, Any] = {"about": checked_about(about), "key": idempotency_key}
-        return await self._core.fact_editor.set(self.scope, path, await self._storable(value), **said)
+        said = EditOptions(about=checked_about(about), key=idempotency_key)
+        return await self._core.fact_editor.set(self.scope, path, await self._storable(value), said)
 
     async def add_fact(
         self, path: Path, value: Any, *, about: str | None = None, idempotency_key: str | None = None
     ) -> FactRecord:
         """Say yourself that `value` is one more element of the list at `path`. For `about` and the key see `set_fact`."""
-        said: dict[str, Any] = {"about": checked_about(about), "key": idempotency_key}
-        return await self._core.fact_editor.add(self.scope, path, await self._storable(value), **said)
+        said = EditOptions(about=checked_about(about), key=idempotency_key)
+        return await self._core.fact_editor.add(self.scope, path, await self._storable(value), said)
 
     async def retract_fact(
         self,
@@ -100,8 +100,8 @@ class FactCalls(ThreadCalls):
 
         Raises InvalidInput if nothing is known there. For `about` and the key see `set_fact`.
         """
-        said: dict[str, Any] = {"about": checked_about(about), "key": idempotency_key}
-        return await self._core.fact_editor.retract(self.scope, path, value, **said)
+        said = EditOptions(about=checked_about(about), key=idempotency_key)
+        return await self._core.fact_editor.retract(self.scope, path, value, said)
 
     async def revert_fact(
         self,
@@ -116,8 +116,8 @@ class FactCalls(ThreadCalls):
         Without `to`: what it was before its last event. The revert is an event too, and can be reverted. Raises NotFound
         for an event that the thread's history does not hold. For `about` and the key see `set_fact`.
         """
-        said: dict[str, Any] = {"about": checked_about(about), "key": idempotency_key}
-        return await self._core.fact_editor.revert(self.scope, path, to, **said)
+        said = EditOptions(about=checked_about(about), key=idempotency_key)
+        return await self._core.fact_editor.revert(self.scope, path, to, said)
 
     async def reextract_facts(self) -> int:
         """Have the facts of this thread extracted again; from how many turns.

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -34,15 +36,22 @@ from memory_agent.facts.tree import FactTree
 from memory_agent.facts.vetting import LISTS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from memory_agent.domain import FactChange, FactOp, FactRecord, Place, Scope
+    from memory_agent.domain import FactChange, FactRecord, Place, Scope
     from memory_agent.facts.fold import Folded
     from memory_agent.facts.keeper import FactKeeper
     from memory_agent.ports import Clock, DocumentStore
 
+Path = str | Sequence[str]
 _BEFORE_EVERYTHING: Final[Place] = ("", 0, 0)
 _SHOWN_PATHS: Final = 12
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EditOptions:
+    """Whom an edit is `about` (see `addressed`), and the caller's idempotency key."""
+
+    about: str | None = None
+    key: str | None = None
 
 
 class FactEditor:
@@ -51,45 +60,28 @@ class FactEditor:
     def __init__(self, store: DocumentStore, keeper: FactKeeper, clock: Clock) -> None:
         self._store, self._keeper, self._clock = store, keeper, clock
 
-    async def set(
-        self,
-        scope: Scope,
-        path: str | Sequence[str],
-        value: Any,
-        *,
-        about: str | None = None,
-        key: str | None = None,
-    ) -> FactRecord:
+    async def set(self, scope: Scope, path: Path, value: Any, options: EditOptions) -> FactRecord:
         """`value` stands at `path`, whatever stood there. Raises InvalidInput for what no document can hold."""
         where = checked_path(path)
         found = checked_value(value, where)
         if where[-1] in LISTS and not isinstance(found, list):
             found = [found]  # or the next like would take this one's place
         event = FactEvent(op="set", path=where, value=found)
-        if first := await self._first(scope, key, event, about):
+        if first := await self._first(scope, event, options):
             return first
-        subject = await self._subject(scope, about)
-        return await self._edit(scope, dataclasses.replace(event, subject=subject), key, about)
+        subject = await self._subject(scope, options.about)
+        return await self._edit(scope, dataclasses.replace(event, subject=subject), options)
 
-    async def add(
-        self,
-        scope: Scope,
-        path: str | Sequence[str],
-        value: Any,
-        *,
-        about: str | None = None,
-        key: str | None = None,
-    ) -> FactRecord:
+    async def add(self, scope: Scope, path: Path, value: Any, options: EditOptions) -> FactRecord:
         """`value` is one more element of the list at `path`.
 
         Raises InvalidInput for what no document can hold, and where a single value or a group of facts stands.
         """
         where = checked_path(path)
-        element = checked_value(value, where)
-        event = FactEvent(op="add", path=where, value=element)
-        if first := await self._first(scope, key, event, about):
+        event = FactEvent(op="add", path=where, value=checked_value(value, where))
+        if first := await self._first(scope, event, options):
             return first
-        subject = await self._subject(scope, about)
+        subject = await self._subject(scope, options.about)
         there: Any = document_of(await self._keeper.people(scope), subject)
         for depth, name in enumerate(where, start=1):
             there = there.get(name) if isinstance(there, dict) else None
@@ -98,34 +90,25 @@ class FactEditor:
                     f"path is {'.'.join(where)!r}, and {'.'.join(where[:depth])} is {there!r:.80}, no list",
                     remedy=("set_fact", "replaces it"),
                 )
-        return await self._edit(scope, dataclasses.replace(event, subject=subject), key, about)
+        return await self._edit(scope, dataclasses.replace(event, subject=subject), options)
 
-    async def retract(
-        self,
-        scope: Scope,
-        path: str | Sequence[str],
-        value: Any | None = None,
-        *,
-        about: str | None = None,
-        key: str | None = None,
-    ) -> FactRecord:
+    async def retract(self, scope: Scope, path: Path, value: Any | None, options: EditOptions) -> FactRecord:
         """Nothing stands at `path` any more, or (with `value`) that element of its list. Raises InvalidInput if nothing does.
 
         A fact of another thread of the user may be retracted here: then it counts no more among the user's facts.
         """
         where = checked_path(path)
         element = None if value is None else checked_value(value, where)
-        op: FactOp = "retract" if value is None else "remove"
-        event = FactEvent(op=op, path=where, value=element)
-        if first := await self._first(scope, key, event, about):
+        event = FactEvent(op="retract" if value is None else "remove", path=where, value=element)
+        if first := await self._first(scope, event, options):
             return first
         changes = await self._store.fact_changes(scope.user)
         everywhere = fold_facts(changes)
         own = fold_facts([change for change in changes if change.thread_id == scope.thread_id])
-        subject = addressed(own.people or everywhere.people, about)
+        subject = addressed(own.people or everywhere.people, options.about)
         event = dataclasses.replace(event, subject=subject)
         if _would_change(own, event) or _would_change(everywhere, event):
-            return await self._edit(scope, event, key, about)
+            return await self._edit(scope, event, options)
         whose = person_key(subject)
         known = [record for record in everywhere.standing() if person_key(record.subject) == whose]
         known_paths = dict.fromkeys(".".join(record.path) for record in known)
@@ -134,22 +117,16 @@ class FactEditor:
         raise InvalidInput(f"path is {'.'.join(where)!r}, and {what}; known paths: {listed}")
 
     async def revert(
-        self,
-        scope: Scope,
-        path: str | Sequence[str],
-        to: str | datetime | None,
-        *,
-        about: str | None = None,
-        key: str | None = None,
+        self, scope: Scope, path: Path, to: str | datetime | None, options: EditOptions
     ) -> FactRecord:
         """`path` ("": all that is known of the person) becomes what it was after the event `to`, at the time `to`, or (None) before its last event.
 
         Raises NotFound for an event that the thread's history does not hold, InvalidInput for a time to come.
         """
         where = () if path == "" else checked_path(path)
-        if first := await self._first(scope, key, FactEvent(op="revert", path=where), about):
+        if first := await self._first(scope, FactEvent(op="revert", path=where), options):
             return first
-        subject = await self._subject(scope, about)
+        subject = await self._subject(scope, options.about)
         stored = await self._store.fact_changes(scope)
         changes = counting(stored)
         if isinstance(to, datetime):
@@ -165,11 +142,9 @@ class FactEditor:
         else:
             cut = _place_of(changes, to, scope)
         event = FactEvent(op="revert", path=where, to=cut, subject=subject)
-        return await self._edit(scope, event, key, about)
+        return await self._edit(scope, event, options)
 
-    async def undo(
-        self, scope: Scope, path: str | Sequence[str], event_id: str, *, about: str | None
-    ) -> FactRecord:
+    async def undo(self, scope: Scope, path: Path, event_id: str, *, about: str | None) -> FactRecord:
         """`path` becomes what it was right before that edit, if it is the last event about it.
 
         Whatever is stated meanwhile counts after this. Raises InvalidInput if something was stated since, NotFound for no edit of `path`.
@@ -197,7 +172,7 @@ class FactEditor:
         at, seq, number = told[found[0]][0]
         event = FactEvent(op="revert", path=where, to=(at, seq, number - 1), subject=subject)
         # Right behind what it undoes, and so before what comes between the read and this.
-        return await self._edit(scope, event, None, about, at=f"{at}~")
+        return await self._edit(scope, event, EditOptions(about=about), at=f"{at}~")
 
     async def _subject(self, scope: Scope, about: str | None) -> str:
         """Whom an edit is about: see `addressed`. In a thread of which nothing is known, as in the user's others."""
@@ -205,13 +180,12 @@ class FactEditor:
             return addressed((), about)
         return addressed(await self._keeper.people(scope) or await self._keeper.people(scope.user), None)
 
-    async def _first(
-        self, scope: Scope, key: str | None, event: FactEvent, about: str | None
-    ) -> FactRecord | None:
+    async def _first(self, scope: Scope, event: FactEvent, options: EditOptions) -> FactRecord | None:
         """The change of the thread's first edit with this idempotency key; None if this is the first.
 
         Raises IdempotencyKeyReused if that was not `event`. What a revert goes back to is not compared: it was found by what stood then.
         """
+        key, about = options.key, options.about
         if key is None:
             return None
         checked_id("idempotency_key", key)
@@ -230,15 +204,13 @@ class FactEditor:
             raise _forgotten(key)
         return None
 
-    async def _edit(
-        self, scope: Scope, event: FactEvent, key: str | None, about: str | None, at: str = ""
-    ) -> FactRecord:
-        place = at or await self._place(scope)
+    async def _edit(self, scope: Scope, event: FactEvent, options: EditOptions, at: str = "") -> FactRecord:
+        place, key = at or await self._place(scope), options.key
         now, what = self._clock.now(), {"events": (event,), "idempotency_key": key}
         change = change_by_person(new_id(), "edit", place, now=now, **what)
         if not await self._store.append_fact_change(scope, change) and key is not None:
             # Another call with the same key was quicker.
-            if first := await self._first(scope, key, event, about):
+            if first := await self._first(scope, event, options):
                 return first
             raise _forgotten(key)
         await self._keeper.save(scope)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Completion, FactRecord, Turn
+    from memory_agent.domain import FactRecord, Turn
     from memory_agent.ports import LLM, Redactor, TokenCounter
 
 
@@ -44,6 +44,7 @@ _REPLY_TOKENS: Final = 200
 MAX_ITEMS: Final = 100
 """Of one reply."""
 
+_KEYS: Final = ("quote", "about", "path", "value", "over")
 FACTS_SCHEMA: Final[Mapping[str, object]] = {
     "type": "object",
     "properties": {
@@ -51,14 +52,8 @@ FACTS_SCHEMA: Final[Mapping[str, object]] = {
             "type": "array",
             "items": {
                 "type": "object",
-                "properties": {
-                    "quote": {"type": "string"},
-                    "about": {"type": "string"},
-                    "path": {"type": "string"},
-                    "value": {"type": "string"},
-                    "over": {"type": "boolean"},
-                },
-                "required": ["quote", "about", "path", "value", "over"],
+                "properties": {key: {"type": "boolean" if key == "over" else "string"} for key in _KEYS},
+                "required": [*_KEYS],
             },
         }
     },
@@ -194,8 +189,7 @@ def most_related(records: Iterable[FactRecord], texts: Iterable[str]) -> tuple[F
         return len(said & count_terms(words).keys()), record.last_seen
 
     ranked = sorted(((rank(record), record) for record in records), key=lambda each: each[0], reverse=True)
-    chosen = {(record.thread_id, record.id) for (shared, _), record in ranked[:_MOST_KNOWN] if shared}
-    return tuple(record for _, record in ranked if (record.thread_id, record.id) in chosen)
+    return tuple(record for (shared, _), record in ranked[:_MOST_KNOWN] if shared)
 
 
 def messages(request: ExtractionRequest) -> list[Message]:
@@ -203,8 +197,7 @@ def messages(request: ExtractionRequest) -> list[Message]:
     texts = "".join(passage.text for passage in request.passages)
     script = "hangul" if len(_HANGUL.findall(texts)) * 4 > len(texts) else ""
     said, items = _EXAMPLES[script]
-    keys = ("quote", "about", "path", "value", "over")
-    answer = {"facts": [dict(zip(keys, item, strict=True)) for item in items]}
+    answer = {"facts": [dict(zip(_KEYS, item, strict=True)) for item in items]}
     system = _SYSTEM
     if request.never:
         system += f"\nNever note anything about: {inert(', '.join(request.never), _TAGS)}."
@@ -250,7 +243,7 @@ def _name(text: str) -> str:
 
 
 # --- the reply -----------------------------------------------------------------------------------------------
-_KEYS: Final[Mapping[str, str]] = {
+_NAMES: Final[Mapping[str, str]] = {
     word: key
     for key, words in {
         "quote": "quote evidence",
@@ -277,7 +270,7 @@ def read_items(reply: str) -> list[StatedFact] | None:
     found: dict[str, StatedFact] = {}
     empty = False
     for keys, said in itertools.chain.from_iterable(map(objects_in, values)):
-        item = {_KEYS.get(re.sub(r"[\W_]+", "", key).casefold(), key): value for key, value in said.items()}
+        item = {_NAMES.get(re.sub(r"[\W_]+", "", key).casefold(), key): value for key, value in said.items()}
         if isinstance(item.get("quote"), str) or {"path", "value"} <= item.keys():
             fact = _read(item, taken_back=any(map(_TAKES_BACK.search, keys)))
             found.setdefault(repr(fact), fact)
@@ -376,7 +369,8 @@ class LLMFactExtractor:
                 continue
             said = spoken(reply.text)
             halve = reply.truncated or is_refusal(said)
-            cost += _cost_of(reply)
+            used = {name: getattr(reply, name) for name in ("prompt_tokens", "completion_tokens", "seconds")}
+            cost += ExtractionCost(**used)
             if halve and len(request.passages) > 1:
                 break
             if (items := read_items(said)) is not None:
@@ -387,12 +381,6 @@ class LLMFactExtractor:
             first, second = [await self.extract(dataclasses.replace(request, passages=one)) for one in halves]
             return Extraction(cost=cost) + first + second
         return Extraction(cost=cost, unread={passage.turn.id: said for passage in request.passages})
-
-
-def _cost_of(reply: Completion) -> ExtractionCost:
-    return ExtractionCost(
-        prompt_tokens=reply.prompt_tokens, completion_tokens=reply.completion_tokens, seconds=reply.seconds
-    )
 
 
 async def _redacted(redact: Redactor | None, request: ExtractionRequest) -> ExtractionRequest:

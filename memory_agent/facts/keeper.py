@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import logging
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -41,19 +42,16 @@ from memory_agent.facts.vetting import (
     plain_words,
     usual_path_terms,
 )
-from memory_agent.text.cues import people_in, plays_on, states_nothing
+from memory_agent.text.cues import states_nothing
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from memory_agent.domain import FactChange, FactRecord, StatedFact, Turn
     from memory_agent.facts.extractors import Extraction, FactExtractor, Passage
     from memory_agent.facts.fold import Folded
     from memory_agent.ports import Clock, DocumentStore
-
-    _Quotes = dict[tuple[str, ...], list[tuple[FactRecord, str, str]]]
-    """Each run of REPEATED_WORDS words -> records, each with the turn and the whole of the quote that has it."""
 
 
 class Known:
@@ -63,14 +61,14 @@ class Known:
         self._trees: dict[str, FactTree[int]] = {
             person_key(name): FactTree.of(facts) for name, facts in folded.people.items()
         }
-        self.values: dict[str, set[str]] = {}
+        self.values: defaultdict[str, set[str]] = defaultdict(set)
         """Values known now or before, by dotted path, as `fact_json` tells them and memory shows them."""
-        self._records: list[FactRecord] = []
+        self._quotes: list[tuple[FactRecord, str, str]] = []
+        """Records with each turn and quote of at least REPEATED_WORDS words that they were taken from."""
+        self._words: defaultdict[str, list[FactRecord]] = defaultdict(list)
         self._taken = 0
         for facts in folded.people.values():
             self._note_values(facts)
-        self._quotes: _Quotes | None = None
-        self._words: dict[str, list[FactRecord]] | None = None
         self._add(folded.records)
 
     def tree(self, subject: str) -> FactTree[int]:
@@ -92,31 +90,22 @@ class Known:
         after the other: fewer may mean something else.
         """
         words = plain_words(quote)
-        if len(words) < REPEATED_WORDS:
-            return []
-        if self._quotes is None:
-            self._quotes = {}
-            self._note_quotes(self._records, self._quotes)
         said, whose = f" {' '.join(words)} ", person_key(subject)
-        found: dict[tuple[str, str, str], tuple[FactRecord, str]] = {}
-        for run in _runs(words):
-            for record, source_turn, earlier in self._quotes.get(run, ()):
-                own = source_turn < turn_id and person_key(record.subject) == whose
-                if own and (earlier in said or said in earlier):
-                    found[record.thread_id, record.id, earlier] = (record, earlier.strip())
-        return list(found.values())
+        return [
+            (record, earlier.strip())
+            for record, source_turn, earlier in self._quotes
+            if len(words) >= REPEATED_WORDS
+            and (earlier in said or said in earlier)
+            and source_turn < turn_id
+            and person_key(record.subject) == whose
+        ]
 
     def borrowed(self, value: Any, own: Collection[str]) -> frozenset[str]:
         """Ids of turns that terms of `value` may come from though they are not among the terms `own`: of known facts.
 
         So that forgetting these turns forgets the value as well. Words in other words (a name cut short) are not seen.
         """
-        foreign = {term for term in count_terms(fact_words(value)) if term not in own}
-        if not foreign:
-            return frozenset()
-        if self._words is None:
-            self._words = {}
-            self._note_words(self._records, self._words)
+        foreign = [term for term in count_terms(fact_words(value)) if term not in own]
         return frozenset(
             source.turn_id
             for word in foreign
@@ -126,39 +115,21 @@ class Known:
         )
 
     def _add(self, records: Iterable[FactRecord]) -> None:
-        new = [record for record in records if record.refused is None]
-        self._records += new
-        for record in new:
+        for record in records:
+            if record.refused is not None:
+                continue
             if record.op in ("set", "add"):
                 self._note_values(record.value, record.path)
-        if self._quotes is not None:
-            self._note_quotes(new, self._quotes)
-        if self._words is not None:
-            self._note_words(new, self._words)
+            for word in count_terms(f"{' '.join(record.path)} {fact_words(record.value)}"):
+                self._words[word].append(record)
+            for source in record.sources:
+                words = plain_words(source.quote or "")
+                if source.turn_id is not None and len(words) >= REPEATED_WORDS:
+                    self._quotes.append((record, source.turn_id, f" {' '.join(words)} "))
 
     def _note_values(self, value: Any, path: tuple[str, ...] = ()) -> None:
         for where, leaf, _ in leaves(value, path):
-            self.values.setdefault(".".join(where), set()).add(fact_json(leaf))
-
-    @staticmethod
-    def _note_quotes(records: Iterable[FactRecord], index: _Quotes) -> None:
-        for record in records:
-            for source in record.sources:
-                if source.turn_id is not None and source.quote is not None:
-                    words = plain_words(source.quote)
-                    entry = (record, source.turn_id, f" {' '.join(words)} ")
-                    for run in set(_runs(words)):
-                        index.setdefault(run, []).append(entry)
-
-    @staticmethod
-    def _note_words(records: Iterable[FactRecord], index: dict[str, list[FactRecord]]) -> None:
-        for record in records:
-            for word in count_terms(f"{' '.join(record.path)} {fact_words(record.value)}"):
-                index.setdefault(word, []).append(record)
-
-
-def _runs(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    return zip(*(words[start:] for start in range(REPEATED_WORDS)), strict=False)
+            self.values[".".join(where)].add(fact_json(leaf))
 
 
 log = logging.getLogger(__name__)
@@ -168,18 +139,6 @@ _UNREAD_CHARS: Final = 500
 _BEFORE: Final = 2
 """Turns before a message in which its writer may have begun to play."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Examined:
-    """The changes that some turns would bring about (none for a turn that states nothing), and what they cost.
-
-    `unread`: ids of turns of which the reply could not be read.
-    """
-
-    changes: tuple[FactChange, ...] = ()
-    cost: ExtractionCost = field(default_factory=ExtractionCost)
-    unread: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -227,39 +186,28 @@ class FactKeeper(FactDocuments):
         change has what patterns find, and says so. Raises LLMUnavailable; then nothing of these turns was appended.
         """
         scope = turns[0].scope
-        waiting: Sequence[Turn]
         keys = [key for turn in turns for key in (change_key(turn), stand_in_key(turn.id))]
-        async for attempt in Tries(COSTLY_TRIES):
-            waiting, stored = turns, self._store.fact_changes(scope, keys=keys)
-            # Read again before anything is sent: a turn may have been forgotten since it was claimed. Where nothing is sent, that shows at the end.
-            if attempt or self.extractor.sees_conversation:
-                again = self._store.list_turns(scope, ids=[turn.id for turn in turns])
-                waiting, changed = await together(again, stored)
-            else:
-                changed = await stored
-            there = {change.key: change for change in changed}
+        async for _ in Tries(COSTLY_TRIES):
+            # Read again before anything is sent: a turn may have been forgotten since it was claimed.
+            again = self._store.list_turns(scope, ids=[turn.id for turn in turns])
+            waiting, stored = await together(again, self._store.fact_changes(scope, keys=keys))
+            there = {change.key: change for change in stored}
             done = [there[key] for turn in waiting if (key := change_key(turn)) in there]
             # Whoever appended these may have died before the stage was struck off.
             self._to_confirm |= {change.turn_id or "": (change.key,) for change in done}
             waiting = [turn for turn in waiting if change_key(turn) not in there]
-            changes: list[FactChange] = []
-            if waiting:
-                standing_in = [there[key] for turn in waiting if (key := stand_in_key(turn.id)) in there]
-                among = await self._without(scope, standing_in) if standing_in else None
-                examined = await self.examine(waiting, among=among)
-                await self.count(scope, examined.cost)
-                # Of a turn that states nothing after all, a change without events.
-                stating = {change.turn_id for change in examined.changes}
-                emptied = {change.turn_id for change in standing_in} - stating
-                told: dict[str, Any] = {"extractor": self.extractor.name, "now": self._clock.now()}
-                changes += examined.changes
-                changes += [change_of(turn, **told) for turn in waiting if turn.id in emptied]
-                # And again, for a turn in view may have been forgotten while the model was thinking.
-                if not await self.append(scope, changes):
-                    continue
-                made = [change.key for change in changes]
-                self._to_confirm |= {turn.id: made for turn in waiting}
-            await (self.save if done or changes else self.heal)(scope)
+            standing_in = {key for turn in waiting if (key := stand_in_key(turn.id)) in there}
+            among, had = None, {there[key].turn_id for key in standing_in}
+            if standing_in:  # or what a turn states would be taken for a repetition of what stands in for it
+                stored = await self._store.fact_changes(scope)
+                among = [change for change in stored if change.key not in standing_in]
+            changes = await self.examine(waiting, among=among, had=had) if waiting else []
+            # And again, for a turn in view may have been forgotten while the model was thinking.
+            if not await self.append(scope, changes):
+                continue
+            made = [change.key for change in changes]
+            self._to_confirm |= {turn.id: made for turn in waiting}
+            await self.save(scope)  # also where who appended changes may have died before
             if not await self._missing(scope, turns):
                 return
         raise StoreUnavailable("turns kept being forgotten while facts were extracted from them; try again")
@@ -288,22 +236,16 @@ class FactKeeper(FactDocuments):
         waiting = [turn for turn in waiting if turn.id not in done]
         if not waiting:
             return
-        examined = await self.examine(waiting, extractor=self._patterns)
-        by, replace = f"stand-in:{self._patterns.name}", dataclasses.replace
+        by = f"stand-in:{self._patterns.name}"
         changes = [
-            replace(change, key=stand_in_key(str(change.turn_id)), extractor=by)
-            for change in examined.changes
+            dataclasses.replace(change, key=stand_in_key(str(change.turn_id)), extractor=by)
+            for change in await self.examine(waiting, extractor=self._patterns)
         ]
         if changes and await self.append(scope, changes):
             await self.save(scope)
 
-    async def _without(self, scope: Scope, standing_in: Sequence[FactChange]) -> list[FactChange]:
-        """The thread's other changes: what a turn states would be taken for a repetition of what stands in for it."""
-        keys = {change.key for change in standing_in}
-        return [change for change in await self._store.fact_changes(scope) if change.key not in keys]
-
     # --- one extraction --------------------------------------------------------------------------------------
-    async def count(self, scope: Scope, cost: ExtractionCost) -> None:
+    async def _count(self, scope: Scope, cost: ExtractionCost) -> None:
         """Add to what facts have cost, if it is anything."""
         if cost != ExtractionCost():
             await self._store.add_extraction_cost(scope, cost)
@@ -336,11 +278,13 @@ class FactKeeper(FactDocuments):
         *,
         extractor: FactExtractor | None = None,
         among: Sequence[FactChange] | None = None,
+        had: Collection[str | None] = (),
         generation: str = "",
-    ) -> Examined:
-        """Extract what `turns` of one thread state, given what `among` (default: all that is stored) comes to. Writes nothing.
+    ) -> list[FactChange]:
+        """The changes that `turns` of one thread bring about, given what `among` (default: all that is stored) comes to.
 
-        In a new `generation` there is no change of a turn whose reply can't be read: what is known from it stays.
+        Of a turn that states nothing there is none, but for those of the ids that `had` one: it is without events. Nor is
+        there, in a new `generation`, of a turn whose reply can't be read: what is known from it stays. Only the cost is stored.
         """
         extractor = extractor or self.extractor
         scope = turns[0].scope
@@ -350,23 +294,27 @@ class FactKeeper(FactDocuments):
             shown = await self._store.fact_changes(scope) if among is None else among
             folded = await self.folded(shown)
         heard, cost = await self._ask(extractor, turns, folded)
-        if cost.requests:
-            cost += ExtractionCost(turns=len(turns))
-        stating = [one for one in heard.values() if one.items or one.unread is not None]
-        unread = frozenset(one.turn.id for one in stating if one.unread is not None)
+        await self._count(scope, cost + ExtractionCost(turns=len(turns) if cost.requests else 0))
+        silent = [turn for turn in turns if not heard[turn.id].items and heard[turn.id].unread is None]
+        stating = [one for one in heard.values() if one.unread is not None or one.items]
         if generation:
-            stating = [one for one in stating if one.turn.id not in unread]
-        if not stating:
-            return Examined(cost=cost, unread=unread)
-        changes = await self._store.fact_changes(scope) if among is None else among
-        lenders = [Known(await self.folded(changes))]
-        # What the model was shown may have been forgotten while it was thinking; what it took from there must go too.
-        if {change.seq for change in shown} - {change.seq for change in changes}:
-            lenders.append(Known(await self.folded(shown)))
-        made = functools.partial(self._changes, stating, lenders, extractor.name, generation)
-        long = sum(len(text) for one in stating for text in one.texts.values()) > _LONG_CHARS
-        made_now = await asyncio.to_thread(made) if long else made()
-        return Examined(changes=tuple(made_now), cost=cost, unread=unread)
+            stating = [one for one in stating if one.unread is None]
+        made: list[FactChange] = []
+        if stating:
+            changes = await self._store.fact_changes(scope) if among is None else among
+            lenders = [Known(await self.folded(changes))]
+            # What the model was shown may have been forgotten while it was thinking; what it took from there must go too.
+            if {change.seq for change in shown} - {change.seq for change in changes}:
+                lenders.append(Known(await self.folded(shown)))
+            make = functools.partial(self._changes, stating, lenders, extractor.name, generation)
+            long = sum(len(text) for one in stating for text in one.texts.values()) > _LONG_CHARS
+            made = await asyncio.to_thread(make) if long else make()
+        empty: dict[str, Any] = {
+            "extractor": extractor.name,
+            "now": self._clock.now(),
+            "generation": generation,
+        }
+        return made + [change_of(turn, **empty) for turn in silent if turn.id in had]
 
     async def _ask(
         self, extractor: FactExtractor, turns: Sequence[Turn], folded: Folded | None
@@ -383,7 +331,7 @@ class FactKeeper(FactDocuments):
             try:
                 extraction = await extractor.extract(request)
             except BackendError:
-                await self.count(turns[0].scope, cost)  # what was answered before was paid for
+                await self._count(turns[0].scope, cost)  # what was answered before was paid for
                 raise
             cost += extraction.cost
             if asks:
@@ -402,18 +350,7 @@ class FactKeeper(FactDocuments):
         known = lenders[0]
         made: list[FactChange] = []
         for one in stating:
-            read = any(not item.plain for item in one.items)
-            named = [owner for text in one.texts.values() for owner in people_in(text)] if read else []
-            vetted = Vetted(
-                one.items,
-                one.turn,
-                known,
-                people=one.people,
-                named=named,
-                seen=[text for turn_id, text in one.texts.items() if turn_id < one.turn.id],
-                plays=plays_on(one.earlier, one.turn.content),
-                never=self._never,
-            )
+            vetted = Vetted(one, known, self._never)
             refused = vetted.refused + ([] if one.unread is None else [_unread(one.unread)])
             told = [[*event.path, event.value] for event in vetted.events]
             told += [[item.path, item.said, item.quote] for item in refused]
@@ -443,21 +380,19 @@ class FactKeeper(FactDocuments):
         if folded is None:
             return request
         turns = {passage.turn.seq: passage.turn for passage in passages}
-        before: dict[str, Turn] = {}
         first, last = min(turns), max(turns)
         found = await self._store.list_turns(
             scope, after_seq=first - _BEFORE - 1, limit=last - first + _BEFORE
         )
-        for turn in found:
-            if (following := turns.get(turn.seq + 1)) is not None and turn.seq not in turns:
-                before[following.id] = turn
-        earlier = {
-            later.id: other.content
-            for other in found
-            for seq in range(other.seq + 1, other.seq + _BEFORE + 1)
-            if (later := turns.get(seq)) is not None
-            and (later.role, later.speaker) == (other.role, other.speaker)
-        }
+        by_seq = {turn.seq: turn for turn in found}
+        before: dict[str, Turn] = {}
+        earlier: dict[str, str] = {}
+        for seq, turn in turns.items():
+            for other in (by_seq[n] for n in range(seq - _BEFORE, seq) if n in by_seq):
+                if (other.role, other.speaker) == (turn.role, turn.speaker):
+                    earlier[turn.id] = other.content
+                if other.seq == seq - 1 and other.seq not in turns:
+                    before[turn.id] = other
         texts = [*(passage.text for passage in passages), *(turn.content for turn in before.values())]
         known = most_related(folded.standing(), texts)
         return dataclasses.replace(request, before=before, earlier=earlier, known=known)
@@ -554,20 +489,12 @@ class Reextractor:
         waiting = [turn for turn in turns if turn.id in alive and change_key(turn, generation) not in there]
         if not waiting:
             return
-        examined = await self.keeper.examine(
+        made = await self.keeper.examine(
             waiting,
             among=self._known_before(waiting[0], changes, generation),
+            had={change.turn_id for change in changes},  # or its former change would show
             generation=generation,
         )
-        await self.keeper.count(scope, examined.cost)
-        # A change without events for a turn that states nothing any more, or its former one would show.
-        emptied = {change.turn_id for change in changes} - {change.turn_id for change in examined.changes}
-        emptied -= examined.unread
-        told: dict[str, Any] = {"extractor": self.keeper.extractor.name, "now": self.clock.now()}
-        made = [
-            *examined.changes,
-            *(change_of(turn, generation=generation, **told) for turn in waiting if turn.id in emptied),
-        ]
         if not await self.keeper.append(scope, made):
             raise StoreUnavailable(
                 "a turn was forgotten while facts were extracted with it in view; try again"

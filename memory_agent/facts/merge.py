@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, Any, Final
 import regex
 
 from memory_agent.domain import FactEvent
+from memory_agent.facts.tree import leaves
 from memory_agent.lazily import lazily
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 MAX_DEPTH: Final = 8
 MAX_KEY_CHARS: Final = 64
@@ -56,7 +57,11 @@ def statement_events(statement: Mapping[str, Any], path: tuple[str, ...] = ()) -
 
     `path` is where it is merged. Raises UnmergeableFacts, rather than cut anything off.
     """
-    events = tuple(_events(statement, path))
+    said = _cleaned(dict(statement), path, len(path), strict=False) or {}
+    events = tuple(
+        FactEvent(op="add" if is_element else "set", path=where, value=leaf)
+        for where, leaf, is_element in leaves(said, path)
+    )
     if len(events) > MAX_EVENTS:
         raise UnmergeableFacts(f"{len(events)} facts in one statement; at most {MAX_EVENTS} are plausible")
     return events
@@ -105,21 +110,6 @@ def _checked_key(raw: str) -> str:
         too_long = f"is longer than {MAX_KEY_CHARS} characters"
         raise UnmergeableFacts(f"the key {raw!r:.80} names nothing or {too_long}")
     return key
-
-
-def _events(value: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[FactEvent]:
-    if len(path) >= MAX_DEPTH:
-        raise UnmergeableFacts(f"nested more than {MAX_DEPTH} deep at {'.'.join(path)}")
-    for raw_key, inner in value.items():
-        here = (*path, _checked_key(str(raw_key)))
-        if isinstance(inner, dict):
-            yield from _events(inner, here)
-        elif isinstance(inner, list | tuple):
-            for element in inner:
-                if (said := _element(element, here, len(here), strict=False)) is not None:
-                    yield FactEvent(op="add", path=here, value=said)
-        elif (said := _scalar(inner, here)) is not None:
-            yield FactEvent(op="set", path=here, value=said)
 
 
 def _cleaned(value: Any, path: tuple[str, ...], depth: int, *, strict: bool) -> Any:

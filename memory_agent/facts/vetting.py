@@ -32,6 +32,8 @@ from memory_agent.text.cues import (
     is_animal,
     jokes_taken_back,
     kin_name,
+    people_in,
+    plays_on,
     read_statement,
     states_nothing,
 )
@@ -43,8 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
     from datetime import datetime
 
-    from memory_agent.domain import FactRecord, StatedFact, Turn
-    from memory_agent.facts.keeper import Known
+    from memory_agent.domain import FactRecord, StatedFact
+    from memory_agent.facts.keeper import Known, TurnStatements
     from memory_agent.facts.tree import Leaf
     from memory_agent.text.cues import Statement
 
@@ -183,10 +185,7 @@ CATEGORIES: Final[Mapping[str, str]] = {
 }
 """Words by which a fact of a category is known, besides the category's own name."""
 
-_OPPOSITES: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
-    ("preferences", "likes"): ("preferences", "dislikes"),
-    ("preferences", "dislikes"): ("preferences", "likes"),
-}
+_OPPOSITES: Final = {"likes": "dislikes", "dislikes": "likes"}
 _LISTS: Final = (
     "likes dislikes interests hobbies goals plans habits constraints notes pets allergies health languages skills instruments"
     " sports projects trips relatives events friends friend roommate children siblings child kid son daughter brother sister"
@@ -238,7 +237,7 @@ _INSTRUCTION: Final = any_of("facts", "instruction", regex.IGNORECASE)
 _CHANGES: Final = tuple(
     any_of("corrections", key, regex.IGNORECASE) for key in ("changes", "changed", "leads", "follows")
 )
-_TASTES: Final = {key: any_of("cues", f"tastes.{key}", regex.IGNORECASE) for key in ("likes", "dislikes")}
+_TASTES: Final = {key: any_of("cues", f"tastes.{key}", regex.IGNORECASE) for key in _OPPOSITES}
 _NEAR: Final = 80
 """Characters before a value in which the verb that it is the object of is looked for."""
 _MEASURE: Final = lazily(
@@ -294,45 +293,37 @@ class _SaidAgain(_Misfiled):
 
 
 class Vetted:
-    """The `events` that items said of `turn` come to, and those that are `refused`.
+    """The `events` that the items `said` of a turn come to, and those that are `refused`.
 
-    `people`: who else takes part, each subject by the key of the name that was shown; `named`: relatives and others that
-    the turns in view name; `seen`: the texts of those turns; `plays`: the turn goes on with play, of which a model's items are no facts. An item is joined with what is known of its subject alone. It is refused if its turn doesn't
+    An item is joined with what is known of its subject alone. It is refused if its turn doesn't
     hold its quote or its value; if the words it quotes are not the user's own (memory put them there, or they repeat
-    what a known fact came from); if they aren't meant as said (a question, a wish, a joke, somebody else's words); if it
+    what a known fact came from); if they aren't meant as said (a question, a wish, a joke, play, somebody else's words); if it
     is about nobody who is known; if the turn gives the extractor orders; if it is about one of the categories `never` to
     note; if it would make a whole group of facts give way to one value; or if no document can hold it.
     """
 
-    def __init__(
-        self,
-        items: Iterable[StatedFact],
-        turn: Turn,
-        known: Known,
-        *,
-        people: Mapping[str, str] | None = None,
-        named: Iterable[Owner] = (),
-        seen: Iterable[str] = (),
-        plays: bool = False,
-        never: Collection[str] = (),
-    ) -> None:
-        self._turn, self._known, self._people, self._never = turn, known, people or {}, never
-        self._seen, self._plays = " ".join(seen), plays
+    def __init__(self, said: TurnStatements, known: Known, never: Collection[str] = ()) -> None:
+        self._turn = turn = said.turn
+        self._known, self._people, self._never = known, said.people, never
+        self._seen = " ".join(text for turn_id, text in said.texts.items() if turn_id < turn.id)
+        self._plays = plays_on(said.earlier, turn.content)
         self._speaker = subject_of(turn.speaker)
         self._own = SaidText(own_words(turn.content, known.values))
         self._orders = _INSTRUCTION.search(" ".join(self._own.text.split())) is not None
         self._trees: dict[str, FactTree[int]] = {}
-        self._named = {person_key(owner.name): owner for owner in named if owner.name}
+        by_model = any(not item.plain for item in said.items)
+        named = [owner for text in said.texts.values() for owner in people_in(text)] if by_model else []
+        self._named = {person_key(owner.name): owner for owner in named}
         self._plain: set[tuple[str, tuple[str, ...]]] = set()
         self.events: list[FactEvent] = []
         self.refused: list[RefusedFact] = []
-        for item in items:
+        for item in said.items:
             for part in _parts(item):
                 self._take(part)
         for words, start, end in jokes_taken_back(self._own.text):
-            of_joke = {"quote": self._own.text[start:end], "confidence": USUAL_CONFIDENCE}
             for leaf in _meant_leaves(("notes",), words, self._tree(self._speaker)):
-                event = dataclasses.replace(_removal(leaf), subject=self._speaker, **of_joke)
+                event = dataclasses.replace(_removal(leaf), quote=self._own.text[start:end])
+                event = dataclasses.replace(event, confidence=USUAL_CONFIDENCE, subject=self._speaker)
                 self.events.append(event)
 
     def _take(self, given: StatedFact) -> None:
@@ -432,7 +423,7 @@ class Vetted:
         if path[-1] in _OPEN and len(fact_words(value).split()) < _LEAST_NOTE_WORDS:
             note = self._own_words(statement, span)
             value = note if _words(value) <= _words(note) else value
-        item = dataclasses.replace(item, path=path, value=dated(value, self._turn.timestamp))
+        item = dataclasses.replace(item, path=path, value=dated(value, self._turn.local_time))
         if item.old is None and changes(self._own.text[slice(*span)]):
             item = dataclasses.replace(item, old=self._replaced(subject, item))
         return subject, item
@@ -510,13 +501,13 @@ class Vetted:
         mine = fact_key(about) in _SENDERS or about in map(person_key, own)
         named = "" if mine else self._acquainted(about)
         if owner is not None and (owner.name or owner.relation):
-            name = owner.name or self._relative(owner.relation)
+            name = owner.name or self._acquainted(owner.relation)
             if named and (owner.name or owner.relation) not in quote:  # "she", whom the model knows better
                 name = named
             if introduced := _introduced(item, Owner(relation=owner.relation, name=name)):
                 self._named.setdefault(person_key(introduced.name), introduced)
                 return self._speaker, ()
-            if mine and not name and _TO_ME.search(quote):
+            if mine and not owner.name and _TO_ME.search(quote):
                 return self._speaker, ()  # "the doctor put me on tablets"
             name = name or owner.relation
         elif not mine and about in self._people:
@@ -530,24 +521,19 @@ class Vetted:
         subject = self._people.get(person_key(name))
         return (self._speaker, ("people", fact_key(name))) if subject is None else (subject, ())
 
-    def _acquaintances(self) -> list[Owner]:
-        """Whom turns in view or known facts name, with their relations."""
-        family = self._tree(self._speaker).leaves(("family",))
-        known = (Owner(relation=path[-1], name=str(kept.value)) for path, kept, _ in family)
-        return [*self._named.values(), *known]
-
     def _acquainted(self, about: str) -> str:
-        """The name of the one who is called `about`, or has that relation; "" if nobody is known so."""
-        for owner in self._acquaintances():
-            if person_key(owner.name) == about:
-                return owner.name
-        is_known = ("people", fact_key(about)) in self._tree(self._speaker)
-        return about if is_known else self._relative(fact_key(about))
-
-    def _relative(self, relation: str) -> str:
-        """The name of the only one with that relation; else ""."""
-        found = {owner.name for owner in self._acquaintances() if owner.relation == relation}
-        return found.pop() if len(found) == 1 and relation else ""
+        """The name of the one who is called `about`, or alone has that relation; "" if nobody is known so."""
+        tree, relation = self._tree(self._speaker), fact_key(about)
+        family = (
+            Owner(relation=path[-1], name=str(kept.value)) for path, kept, _ in tree.leaves(("family",))
+        )
+        known = [*self._named.values(), *family]
+        if named := [owner.name for owner in known if person_key(owner.name) == about]:
+            return named[0]
+        related = {owner.name for owner in known if owner.relation == relation}
+        if relation and ("people", relation) not in tree and len(related) == 1:
+            return related.pop()
+        return about if ("people", relation) in tree else ""
 
     def _path(self, subject: str, item: StatedFact, below: tuple[str, ...]) -> tuple[tuple[str, ...], Any]:
         """Where an item belongs, and its value: names of relatives at their relation, facts of others below them."""
@@ -564,8 +550,8 @@ class Vetted:
             path = tuple(key for key in path[1:] if key not in relations) or ("details",)
         elif below and path[-1] == below[-1]:
             path = ("name",)
-        if path[-1] in ("likes", "dislikes") and item.op == "add" and (taste := self._taste(item)):
-            path = (*(key for key in path[:-1] if key not in ("likes", "dislikes")), taste)
+        if path[-1] in _OPPOSITES and item.op == "add" and (taste := self._taste(item)):
+            path = (*path[:-1], taste)
         return _own_path((*below, *path), self._tree(subject)), value
 
     def _taste(self, item: StatedFact) -> str | None:
@@ -801,7 +787,6 @@ def _joined(event: FactEvent, tree: FactTree[int]) -> Iterator[FactEvent]:
         words = _words(event.value)
         same = (kept.value for _, kept, _ in tree.leaves(event.path) if words and _words(kept.value) == words)
         event = dataclasses.replace(event, value=next(same, event.value))
-    opposite = _OPPOSITES.get(event.path)
-    if opposite is not None:
-        yield FactEvent(op="remove", path=opposite, value=event.value)
+    if opposite := _OPPOSITES.get(event.path[-1]):
+        yield FactEvent(op="remove", path=(*event.path[:-1], opposite), value=event.value)
     yield event

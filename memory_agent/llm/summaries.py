@@ -463,33 +463,27 @@ MAX_TITLE_CHARS: Final = 80
 
 
 def _claims(kind: SummaryKind, section: str) -> Iterator[SummaryItem]:
-    for text, first, last in (
-        _moments(section) if kind == "event" else ((one, 0, 0) for one in _texts(kind, section))
-    ):
-        most, edges = (_MAX_PROSE_CHARS, " *_") if kind == "topic" else (MAX_ITEM_CHARS, _EDGES)
-        said = " ".join(text.split()).strip(edges)[:most]
-        if not _NOTHING.fullmatch(said):
-            yield SummaryItem(
-                kind=kind, text=said, first_seq=first, last_seq=last, importance=SECTIONS[kind][1]
-            )
+    most, edges = (_MAX_PROSE_CHARS, " *_") if kind == "topic" else (MAX_ITEM_CHARS, _EDGES)
+    for line in [section] if kind == "topic" else _BULLET.sub("", section).splitlines():
+        claims = _moments(line) if kind == "event" else [(text, 0, 0) for text in _texts(kind, line)]
+        for text, first, last in claims:
+            said = " ".join(text.split()).strip(edges)[:most]
+            if not _NOTHING.fullmatch(said):
+                yield SummaryItem(
+                    kind=kind, text=said, first_seq=first, last_seq=last, importance=SECTIONS[kind][1]
+                )
 
 
-def _texts(kind: SummaryKind, section: str) -> Iterator[str]:
-    if kind == "topic":
-        yield section
-        return
-    for line in _BULLET.sub("", section).splitlines():
-        yield from [line] if kind == "emotion" else line.split(";")
+def _texts(kind: SummaryKind, line: str) -> list[str]:
+    return line.split(";") if kind in ("fact", "decision") else [line]
 
 
-def _moments(section: str) -> Iterator[tuple[str, int, int]]:
+def _moments(line: str) -> list[tuple[str, int, int]]:
     """Texts with the turns before or behind them: "Turn 5 (a visit)", "A visit (Turn 5)"."""
-    for line in _BULLET.sub("", section).splitlines():
-        texts, marks = _TURNS.split(line)[::3], [*_TURNS.finditer(line)]
-        in_front = not texts[0].strip(_EDGES)
-        for text, mark in zip(texts[1:] if in_front else texts, marks, strict=False):
-            first = int(mark["first"])
-            yield text, first, int(mark["last"] or first)
+    texts, marks = _TURNS.split(line)[::3], _TURNS.finditer(line)
+    told = texts if texts[0].strip(_EDGES) else texts[1:]
+    turns = ((int(mark["first"]), int(mark["last"] or mark["first"])) for mark in marks)
+    return [(text, first, last) for text, (first, last) in zip(told, turns, strict=False)]
 
 
 _LEAST_SHARE: Final = 0.5

@@ -146,7 +146,6 @@ async def test_a_history_of_facts_is_kept_while_nothing_changes_and_goes_when_fo
         assert third is not second
         await service.forget_user("ann")
         assert not facts._histories
-        assert not facts._current
         assert (await facts.known(memory.scope)).records == ()
         await memory.set_fact("letter", "a story told at length " * 20)
         await memory.fetch_memory("Which story?")

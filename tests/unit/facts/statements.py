@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from memory_agent.domain import FactChange, StatedFact
+from memory_agent.domain import FactChange, StatedFact, Turn
 from memory_agent.facts.fold import fold_facts
-from memory_agent.facts.keeper import Known
+from memory_agent.facts.keeper import Known, TurnStatements
 from memory_agent.facts.vetting import Vetted
 from tests.unit.facts.builders import item, stated, turn
 
@@ -21,11 +21,15 @@ def holding(document: dict[str, Any]) -> Known:
     return known(stated(1, document))
 
 
+def said_of(one: Turn, *items: StatedFact, **more: Any) -> TurnStatements:
+    return TurnStatements(one, {one.id: one.content}, items=list(items), **more)
+
+
 def vetted(
     *items: StatedFact, text: str = TEXT, holds: Known = NOTHING, never: tuple[str, ...] = ()
 ) -> Vetted:
     """What comes of these items of the turn."""
-    return Vetted(items, turn(text), holds, never=never)
+    return Vetted(said_of(turn(text), *items), holds, never)
 
 
 def made(vetted_items: Vetted) -> list[tuple[str, str, Any]]:

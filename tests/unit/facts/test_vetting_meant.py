@@ -6,9 +6,8 @@ import pytest
 
 from memory_agent.domain import StatedFact
 from memory_agent.facts.vetting import Vetted
-from memory_agent.text.cues import people_in
 from tests.unit.facts.builders import item, turn
-from tests.unit.facts.statements import NOTHING, holding, vetted
+from tests.unit.facts.statements import NOTHING, holding, said_of, vetted
 
 WISH = "it is a wish or a supposition"
 ASKED = "it is a question"
@@ -29,13 +28,8 @@ def come_to(
 
     known = holding(holds) if holds else NOTHING
     others = {name.casefold(): name for name in people}
-    made = Vetted(
-        [of(*one) for one in said],
-        turn(text, speaker=by or None),
-        known,
-        people=others,
-        named=people_in(text),
-    )
+    items = [of(*one) for one in said]
+    made = Vetted(said_of(turn(text, speaker=by or None), *items, people=others), known)
     events = [
         f"{event.op} {event.subject and event.subject + ', '}{'.'.join(event.path)}"
         + ("" if event.value is None else f": {event.value}")

@@ -12,6 +12,7 @@ from memory_agent.facts.vetting import Vetted
 from memory_agent.text.patterns import extract_facts
 from tests.unit.examples import examples
 from tests.unit.facts.builders import change, turn
+from tests.unit.facts.statements import said_of
 
 ROWS = [
     pytest.param(said, document, id=f"{kind}: {' '.join(said)}")
@@ -26,7 +27,7 @@ def document_of(said: list[str]) -> dict[str, Any]:
     for seq, text in enumerate(said, start=1):
         one = turn(text, id=f"t{seq:04d}", seq=seq)
         items = [dataclasses.replace(fact, turn_id=one.id, plain=True) for fact in extract_facts(text)]
-        events = Vetted(items, one, Known(fold_facts(changes))).events
+        events = Vetted(said_of(one, *items), Known(fold_facts(changes))).events
         changes.append(change(seq, *events, turn=one.id))
     return next(iter(fold_facts(changes).people.values()), {})
 
