@@ -125,7 +125,8 @@ class FactDocuments:
             if history is None or dropped != self._dropped:
                 changes = await self._store.fact_changes(scope) if heads else []
                 history = _History(heads=heads_of(changes), changes=changes)
-            if dropped == self._dropped:
+            self._histories.pop(scope, None)
+            if history.changes and dropped == self._dropped:
                 self._histories[scope] = history
         self._asked.add(scope)
         if scope in self._histories:
