@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import regex
 
 from memory_agent.context.exchanges import only_a_question
-from memory_agent.context.passages import best_passage, outline
+from memory_agent.context.passages import LEFT_OUT, best_passage, outline
 from memory_agent.context.render import heading_of, recalled_line, with_days
 from memory_agent.text.corrections import Claims, asks
 from memory_agent.text.languages import any_of
@@ -127,7 +127,8 @@ def take_recollections(
 
     What is long is shown by its best passage. What only says again what is shown is left out. A turn that replaces another is taken before it.
     """
-    lines = _lines(packing, items, material)
+    talk = _Talk(material)
+    lines = _lines(packing, items, material, talk)
     newer = {line.found.turn.id: line for line in lines}
     told: Told[ContextLine] = Told()
     taken = 0
@@ -144,6 +145,9 @@ def take_recollections(
             and _said(shown.line, words, told)
         ):
             packing.leave(line.item, "another says the same")
+            return False
+        if shown is not line.item and talk.only_reacts(shown.line.body):
+            packing.leave(line.item, "small talk")
             return False
         dated = packing.annotated(shown, with_days(shown.line.body, line.found.turn))
         if not (packing.take(dated) or packing.take(shown)):
@@ -165,28 +169,27 @@ def take_recollections(
                 taken += take(each, max(each.value, line.value))
 
 
-def _lines(packing: Packing, items: Sequence[Item], material: Material) -> list[_Line]:
+def _lines(packing: Packing, items: Sequence[Item], material: Material, talk: _Talk) -> list[_Line]:
     """The recollections that tell something, each with what it is worth.
 
     Greetings, thanks and reactions tell nothing, nor does a question, for which its answer counts; a short answer tells
     as much as the question that it answers. What is about something that was named elsewhere, and is not quoted, tells half.
     """
-    names = _names(material)
+    names, reacts = talk.words, talk.only_reacts
     lines = []
     for item, found in zip(items, material.recollections, strict=True):
-        turn = found.turn
+        turn, text = found.turn, found.turn.said
         answers = material.answered.get(turn.id)
         to_question = answers is not None and asks(answers.said)
-        words = content_words(turn.said) - names
+        words = content_words(text) - names
         if to_question and answers is not None:
             words |= content_words(answers.said) - names
-        if not words or (only_reacts(turn.said) and not to_question):
+        if not words or (reacts(text) and not to_question):
             packing.leave(item, "small talk")
         elif only_a_question(turn):
             packing.leave(item, "only asks")
         else:
             unclear = turn.role == "user" and answers is None and turn.id not in material.spoken_of
-            text = turn.said
             if unclear := unclear and len(text) < _UNCLEAR_CHARS:
                 unclear = points_outside(text) or names_nothing(text, names) or speaks_of_others(text)
             lines.append(_Line(item, found, found.confidence * (_HALF if unclear else 1.0)))
@@ -197,14 +200,24 @@ _UNCLEAR_CHARS: Final = 160
 """A longer turn that begins with "it" says enough besides."""
 
 
-def _names(material: Material) -> frozenset[str]:
-    """The names, as content words, of who talks in the window or the recollections, also given ones."""
-    turns = [found.turn for found in material.recollections]
-    speakers = {turn.speaker or "" for turn in (*material.window, *turns)}
-    documents = material.facts.values() if len(material.people) > 1 else [material.facts]
-    given = [str(facts["name"]) for facts in documents if "name" in facts]
-    greeted = {called(turn.said) or "" for turn in turns}
-    return content_words(" ".join(sorted({*speakers, *given, *greeted})))
+class _Talk:
+    """Who talks in the window or the recollections: the names of the speakers, also given ones."""
+
+    def __init__(self, material: Material) -> None:
+        turns = [found.turn for found in material.recollections]
+        speakers = {turn.speaker or "" for turn in (*material.window, *turns)}
+        documents = material.facts.values() if len(material.people) > 1 else [material.facts]
+        given = {str(facts["name"]) for facts in documents if "name" in facts}
+        names = sorted(speakers | given | {called(turn.said) or "" for turn in turns} - {""}, key=len)
+        self.words = content_words(" ".join(names))
+        """The names as content words."""
+        self._named = regex.compile(
+            rf"\s*\b(?:{'|'.join(map(regex.escape, reversed(names)))})\b", regex.IGNORECASE
+        )
+
+    def only_reacts(self, text: str) -> bool:
+        """True if a text only reacts, whomever it names: `Those look amazing Kate!`"""
+        return only_reacts(text) or only_reacts(self._named.sub("", text.replace(LEFT_OUT, "")))
 
 
 def _said(line: ContextLine, words: frozenset[str], told: Told[ContextLine]) -> bool:
