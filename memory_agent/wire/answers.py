@@ -104,7 +104,7 @@ _ALWAYS: Final = frozenset({"text", "tokens", "budget", "counts", "degraded", "p
 class MemoryContext(_Rendered, Answer[values.MemoryContext]):
     """Memory for answering a message: `text`, and of its parts those that were asked for with `include`."""
 
-    model_config = ConfigDict(json_schema_extra=lambda schema: schema.update(required=sorted(_ALWAYS)))
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema.update(required=[*sorted(_ALWAYS)]))
 
     blocks: tuple[ContextBlock, ...] = ()
     ledger: tuple[LedgerEntry, ...] = ()

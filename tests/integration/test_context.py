@@ -254,3 +254,34 @@ async def test_the_preset_of_the_settings_holds_unless_asked(embedded_settings: 
         await memory.add_turns(said(lines(30)))
         assert (await memory.fetch_memory("x")).preset == "minimal"
         assert (await memory.fetch_memory("x", preset="code")).preset == "code"
+
+
+async def test_recollections_are_bounded_and_the_running_conversation_left_out_where_that_is_asked(
+    embedded_settings: dict[str, Any],
+) -> None:
+    """By the call, else by the setting where somebody set it; what is sent along anyway is not recalled either."""
+    asked: dict[str, Any] = {"user_message": "How many jars did hive 7 give?", "max_tokens": 400}
+
+    async def fetched(**given: Any) -> tuple[MemoryContext, MemoryContext, MemoryContext]:
+        settings = {**embedded_settings, **given, "run_worker": False}
+        async with opened(settings, embedder=HashEmbedder()) as service:
+            memory = service.agent("ann", "chat")
+            last = await memory.fetch_short_term()
+            if not last:
+                texts = [
+                    text for n in range(30) for text in (f"Hive {n} gave {n} jars.", f"Noted, {n} jars.")
+                ]
+                await memory.add_turns(said(texts))
+            return (
+                await memory.fetch_memory(**asked),
+                await memory.fetch_memory(**asked, top_k=1),
+                await memory.fetch_memory(**asked, price="thorough", window=False),
+            )
+
+    free, bounded, sent_along = await fetched()
+    assert (len(free.long_term) > 2, len(bounded.long_term)) == (True, 1)
+    assert (len(free.short_term), sent_along.short_term) == (10, ())
+    assert sent_along.long_term
+    assert {found.turn.seq for found in sent_along.long_term}.isdisjoint(range(51, 61))
+    free, bounded, _ = await fetched(top_k_memories=2)
+    assert (len(free.long_term), len(bounded.long_term)) == (2, 1)
