@@ -208,16 +208,21 @@ class _Talk:
         speakers = {turn.speaker or "" for turn in (*material.window, *turns)}
         documents = material.facts.values() if len(material.people) > 1 else [material.facts]
         given = {str(facts["name"]) for facts in documents if "name" in facts}
-        names = sorted(speakers | given | {called(turn.said) or "" for turn in turns} - {""}, key=len)
-        self.words = content_words(" ".join(names))
+        names = " ".join(sorted(speakers | given | {called(turn.said) or "" for turn in turns}))
+        self.words = content_words(names)
         """The names as content words."""
-        self._named = regex.compile(
-            rf"\s*\b(?:{'|'.join(map(regex.escape, reversed(names)))})\b", regex.IGNORECASE
-        )
+        self._names = set(names.casefold().split())
 
     def only_reacts(self, text: str) -> bool:
         """True if a text only reacts, whomever it names: `Those look amazing Kate!`"""
-        return only_reacts(text) or only_reacts(self._named.sub("", text.replace(LEFT_OUT, "")))
+        if only_reacts(text):
+            return True
+        words = text.replace(LEFT_OUT, "").split()
+        unnamed = [word for word in words if word.strip(_SIGNS).casefold() not in self._names]
+        return len(unnamed) < len(words) and only_reacts(" ".join(unnamed))
+
+
+_SIGNS: Final = "!?.,;:"
 
 
 def _said(line: ContextLine, words: frozenset[str], told: Told[ContextLine]) -> bool:

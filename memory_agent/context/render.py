@@ -12,7 +12,7 @@ import regex
 from memory_agent.context.budget import largest
 from memory_agent.domain import ROLES, ContextLine
 from memory_agent.lazily import kept_by_text, lazily
-from memory_agent.text.corrections import features_of
+from memory_agent.text.corrections import tells_when
 from memory_agent.text.inert import MONTHS, delimiters, inert, inert_line, look_of
 from memory_agent.text.terms import as_letters
 from memory_agent.text.times import told_from
@@ -194,9 +194,7 @@ def with_days(text: str, turn: Turn) -> str:
     `We saw Dune yesterday (7 May 2026).`
     """
     at = 0
-    for words, span in (
-        told_from(turn.said, said=turn.local_time) if features_of(turn.said).tells_when else ()
-    ):
+    for words, span in told_from(turn.said, said=turn.local_time) if tells_when(turn.said) else ():
         start = text.find(words, at)
         if start >= 0:
             end = start + len(words)

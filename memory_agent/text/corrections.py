@@ -430,6 +430,11 @@ def counts(text: str) -> bool:
     return _SIGN_NUMBER.search(text[:SIGN_CHARS]) is not None
 
 
+def tells_when(text: str) -> bool:
+    """True if a text tells a time."""
+    return _TIME.search(text[:SIGN_CHARS]) is not None
+
+
 def of_self(text: str) -> bool:
     """True if a text speaks of its speaker."""
     return _SELF.search(text[:SIGN_CHARS]) is not None
@@ -455,7 +460,7 @@ def features_of(text: str) -> TurnFeatures:
             break
     return TurnFeatures(
         asks=asks(text),
-        tells_when=_TIME.search(head) is not None,
+        tells_when=tells_when(text),
         counts=counts(text),
         of_self=of_self(text),
         names=names,
