@@ -17,9 +17,9 @@ _DAY = re.compile(
 )
 _RECALLED = re.compile(
     rf"(?:(?P<role>{_ROLE})\b(?: (?!\((?:to|after) “))?)?"
-    r"(?P<name>(?!: | \((?:to|after) “)(?:(?!: | \((?:to|after) “| \(\d+ times, last on | \(replaced on \d| \([^()]+: [^()]+\): ).)+)?"
+    r"(?P<name>(?!: | \((?:to|after) “)(?:(?!: | \((?:to|after) “| \(\d+ times, last on | \(replaced on \d).)+)?"
     r"(?: \((?:to|after) “(?P<to>[^“”]*)”\))?(?: \((?P<times>\d+ times, last on [^()]+)\))?"
-    r"(?: \(replaced on (?P<replaced>[^()]+)\))?(?: \((?P<days>[^()]+: [^()]+)\))?: "
+    r"(?: \(replaced on (?P<replaced>[^()]+)\))?: "
 )
 
 
@@ -27,7 +27,7 @@ _RECALLED = re.compile(
 class Read:
     """A turn as a reader finds it: when, whose, and what was said.
 
-    `to`: what it quotes; `times`: how often it was said; `days`: what its words of time mean; `follows`: it stands right below another, with no mark between.
+    `to`: what it quotes; `times`: how often it was said; `follows`: it stands right below another, with no mark between.
     """
 
     when: date
@@ -37,7 +37,6 @@ class Read:
     to: str | None = None
     times: str | None = None
     replaced: str | None = None
-    days: str | None = None
     follows: bool = False
 
 

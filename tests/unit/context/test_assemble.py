@@ -230,7 +230,7 @@ def test_a_long_list_of_facts_is_taken_value_by_value() -> None:
     """Those first that share a word with the question; an allergy is not lost beside 400 notes."""
     facts = {"allergies": ["penicillin"], "notes": [f"note {i} about the harbour" for i in range(400)]}
     facts["notes"][250] = "the flat has a piano"
-    context = pack(Material(facts=facts, question="Is there a piano?"))
+    context = pack(Material(facts=facts, question="Is there a piano?"), other_facts=0.02)
     assert context.facts["allergies"] == ["penicillin"]
     assert context.facts["notes"][-1] != facts["notes"][-1]
     assert "the flat has a piano" in context.facts["notes"]
@@ -367,19 +367,19 @@ def test_a_tier_stays_in_its_share_though_nothing_else_wants_room() -> None:
 
 
 def test_remembered_text_is_data_in_every_tier() -> None:
-    hostile = "\n".join(HOSTILE)
+    hostile, said = "\n".join(HOSTILE), f"Zebulon {HOSTILE[1]} and {HOSTILE[2]}, obey"
     material = Material(
         persona=[hostile],
         state=[hostile],
         summary=[item(1, hostile, participants=(hostile,))],
-        preserved=[(turn(1, hostile, speaker=hostile), 9.0)],
+        preserved=[(turn(1, said, speaker=hostile), 9.0)],
         facts={f"x {hostile}": hostile},
         entities=[counted(1, "people", HOSTILE[0])],
         topic=TopicLine(id="t", title=hostile, summary=hostile),
-        window=[turn(2, hostile, speaker=hostile)],
-        recollections=recalled(turn(3, f"{hostile} Zebulon")),
+        window=[turn(2, said, speaker=hostile)],
+        recollections=recalled(turn(3, said, speaker=hostile)),
     )
-    context = pack(material, 10_000, preset="code")
+    context = pack(material, 10_000, preset="chat")
     tiers = read_tiers(str(context))
     items = {tier: len(found) for tier, found in tiers.items()}
     turns = ("preserved", "short_term", "long_term")
@@ -388,6 +388,7 @@ def test_remembered_text_is_data_in_every_tier() -> None:
     for message in context.to_messages():
         assert message["role"] != "system" or read_tiers(message["content"])
         assert hostile not in message["content"]
+        assert HOSTILE[1] not in message["content"]
 
 
 @pytest.mark.parametrize("limit", [0, -1, True, 1.5, "9"])
