@@ -59,7 +59,7 @@ async def test_fourteen_of_fifteen_answers_are_in_the_prompt_and_what_they_repla
     await memory.settle()
     missed, unmarked = [], set()
     for question in chat["question"]:
-        prompt = str(await memory.fetch_memory(question["asks"], max_tokens=1_000))
+        prompt = str(await memory.fetch_memory(question["asks"], max_tokens=1_000, price="thorough"))
         if question["answer"] not in prompt:
             missed.append(question["asks"])
         outdated = question.get("outdated", "\0")
