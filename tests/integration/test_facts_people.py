@@ -102,7 +102,7 @@ async def test_three_people_stay_three(
         assert [await memory.fetch_facts(about=name) for name in ("Bo", " bo", "Dana", "user")] == [
             BO, BO, {}, {}
         ]  # fmt: skip
-        context = await memory.fetch_memory("Who works where?")
+        context = await memory.fetch_memory("Who works where?", preset="chat")
         for line in ("Ann, occupation: nurse", "Bo, occupation: pilot", 'Bo, allergies: ["lilies"]'):
             assert f"\n- {line}\n" in str(context)
         shown = {
