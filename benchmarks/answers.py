@@ -33,7 +33,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
 import Stemmer
@@ -42,7 +42,7 @@ from openai import AsyncOpenAI
 from benchmarks.measure import machine, open_service, print_report, say
 from benchmarks.recall import remember, setting_option
 from benchmarks.recall_sets import BadRecallSet, read_date, read_with_gold, set_name
-from benchmarks.scoring import BadRun, Result, Run, read_runs, systems_table, write_runs
+from benchmarks.scoring import BadRun, Result, Run, read_runs, summary, systems_table, write_runs
 from benchmarks.vectors import cache_option
 
 if TYPE_CHECKING:
@@ -104,10 +104,8 @@ async def last(asked: Asked, k: int = 10) -> str:
 
 async def best(asked: Asked, k: int = 8, by: str = "rank") -> str:
     """The best turns, best first or in their order."""
-    hits = await asked.memory.fetch_long_term(
-        asked.question.text, top_k=k, now=read_date(asked.question.date)
-    )
-    ranked = [hit.turn for hit in hits]
+    now = read_date(asked.question.date)
+    ranked = [hit.turn for hit in await asked.memory.fetch_long_term(asked.question.text, top_k=k, now=now)]
     if by == "time":
         ranked.sort(key=lambda turn: (turn.timestamp, turn.seq))
     return "\n".join(plain(turn.timestamp, turn.speaker or turn.role, turn.content) for turn in ranked)
@@ -136,68 +134,42 @@ def row_of(text: str) -> tuple[str, Row]:
     name, _, options = spec.partition("?")
     module, _, function = name.rpartition(":")
     if not module and name not in ROWS:
-        raise argparse.ArgumentTypeError(
-            f"{name!r} is no row; there are {', '.join(ROWS)}, and MODULE:FUNCTION"
-        )
+        known = ", ".join(ROWS)
+        raise argparse.ArgumentTypeError(f"{name!r} is no row; there are {known}, and MODULE:FUNCTION")
     way = getattr(importlib.import_module(module), function) if module else ROWS[name]
-    return label, partial(way, **{key: _value(value) for key, value in parse_qsl(options)})
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
+    given: dict[str, Any] = dict(parse_qsl(options))
+    for key, value in given.items():
+        with contextlib.suppress(ValueError):
+            given[key] = json.loads(value)
+    return label, partial(way, **given)
 
 
 # --- the reader ----------------------------------------------------------------------------------------------
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reply:
-    """What a model said, how many tokens it read for that, and how long it took when it was asked."""
-
-    text: str
-    prompt: int
-    seconds: float
-
-
 class Model:
-    """A model behind an OpenAI-compatible server, `NAME=URL`; a request that `replies` has an answer to isn't sent again.
-
-    An async context manager.
-    """
+    """A model behind an OpenAI-compatible server, `NAME=URL`; a request that `replies` has an answer to isn't sent again."""
 
     def __init__(self, named: str, replies: Path | None) -> None:
         self.name, _, url = named.partition("=")
         key = os.environ.get("OPENAI_API_KEY", "none")
-        self._client = AsyncOpenAI(base_url=url or None, api_key=key, timeout=PATIENCE_SECONDS)
+        self.client = AsyncOpenAI(base_url=url or None, api_key=key, timeout=PATIENCE_SECONDS)
         self._file = replies
         rows = replies.read_text("utf-8").splitlines() if replies and replies.exists() else ()
-        self._known = {row.pop("key"): Reply(**row) for row in map(json.loads, rows)}
+        self._known = {row["key"]: row for row in map(json.loads, rows)}
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._client.close()
-
-    async def answer(self, instructions: str, text: str) -> Reply:
-        """Its reply, from the file or the server."""
-        said = [{"role": "system", "content": instructions}, {"role": "user", "content": text}]
+    async def answer(self, instructions: str, text: str) -> dict[str, Any]:
+        """Its reply: `text`, and how many tokens of `prompt` it read and `seconds` it took when it was asked."""
+        said: Any = [{"role": "system", "content": instructions}, {"role": "user", "content": text}]
         key = hashlib.sha256(json.dumps([self.name, said]).encode()).hexdigest()
         if key not in self._known:
             began = time.perf_counter()
-            came = await self._client.chat.completions.create(
-                model=self.name,
-                messages=said,  # type: ignore[arg-type]  # plain dictionaries
-                temperature=0,
-                max_tokens=REPLY_TOKENS,
+            came = await self.client.chat.completions.create(
+                model=self.name, messages=said, temperature=0, max_tokens=REPLY_TOKENS
             )
             seconds = round(time.perf_counter() - began, 2)
             content = (came.choices[0].message.content or "").strip()
-            reply = Reply(text=content, prompt=came.usage.prompt_tokens if came.usage else 0, seconds=seconds)
-            self._known[key] = reply
+            prompt = came.usage.prompt_tokens if came.usage else 0
+            row = self._known[key] = {"key": key, "text": content, "prompt": prompt, "seconds": seconds}
             if self._file:
-                row = {"key": key, "text": reply.text, "prompt": reply.prompt, "seconds": seconds}
                 with self._file.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row, ensure_ascii=False) + "\n")
         return self._known[key]
@@ -267,29 +239,19 @@ async def ask(task: Task, label: str, row: Row, asked: Asked, count: Callable[[s
     question, right = asked.question, task.right[asked.question.id]
     notes = await row(asked)
     reply = await task.reader.answer(INSTRUCTIONS, f"Notes:\n{notes}\n\nQuestion: {question.text}")
-    figures = {
-        "f1": f1(reply.text, right, question.type),
-        "holds": holds(reply.text, right, question.type),
-        "tokens": float(count(notes)),
-        "prompt": float(reply.prompt),
-        "seconds": reply.seconds,
-    }
+    said = reply["text"]
+    figures = {score.__name__: score(said, right, question.type) for score in (f1, holds)}
+    figures |= {"tokens": count(notes), "prompt": reply["prompt"], "seconds": reply["seconds"]}
     if task.judge:
-        case = f"Question: {question.text}\nRight answer: {right}\nReply: {reply.text}"
+        case = f"Question: {question.text}\nRight answer: {right}\nReply: {said}"
         verdict = await task.judge.answer(JUDGES, case)
-        figures["judged"] = float(verdict.text.lower().startswith("yes"))
+        figures["judged"] = float(verdict["text"].lower().startswith("yes"))
     task.shown.append(
         f"## {question.id} (type {question.type}), {label}\n{question.text}\n\n{notes}\n\n"
-        f"reply: {reply.text}\nright: {right}\nF1 {figures['f1']:.2f}, {figures['tokens']:.0f} tokens\n"
+        f"reply: {said}\nright: {right}\nF1 {figures['f1']:.2f}, {figures['tokens']:.0f} tokens\n"
     )
-    return Result(
-        set=task.set,
-        corpus=asked.corpus.name,
-        question=question.id,
-        type=question.type,
-        gold_turns={},
-        figures=figures,
-    )
+    whose = {"set": task.set, "corpus": asked.corpus.name, "question": question.id, "type": question.type}
+    return Result(**whose, gold_turns={}, figures=figures)
 
 
 async def remembered(service: MemoryService, corpus: Corpus) -> MemoryAgent:
@@ -312,20 +274,14 @@ async def measure(
         questions = [question for question in corpus.questions if question.id in chosen]
         for label, row in task.rows:
             for question in questions:
+                gold_turns = gold.by_question[question.id].turns
                 asked = Asked(
-                    question=question,
-                    corpus=corpus,
-                    evidence=gold.by_question[question.id].turns,
-                    memory=memory,
-                    found=task.found,
+                    question=question, corpus=corpus, evidence=gold_turns, memory=memory, found=task.found
                 )
                 results[label].append(await ask(task, label, row, asked, service.core.counter.count))
-            mean = sum(result.figures["f1"] for result in results[label]) / max(len(results[label]), 1)
-            say(f"{corpus.name}, {label}: {len(results[label])} questions so far, F1 {mean:.3f}")
-    return [
-        Run(system=label, settings={"reader": task.reader.name}, results=its)
-        for label, its in results.items()
-    ]
+            say(f"{corpus.name}, {label}: F1 {summary(results[label])['f1'] if questions else 'of nothing'}")
+    about = {"reader": task.reader.name}
+    return [Run(system=label, settings=about, results=its) for label, its in results.items()]
 
 
 async def run(given: argparse.Namespace) -> list[Run]:
@@ -333,8 +289,9 @@ async def run(given: argparse.Namespace) -> list[Run]:
     corpora = list(read_with_gold(given.set_file))
     async with contextlib.AsyncExitStack() as stack:
         folder = given.data or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        readers = [Model(name, given.replies) for name in (given.reader, given.judge) if name]
-        reader, *judges = [await stack.enter_async_context(one) for one in readers]
+        reader, *judges = [Model(name, given.replies) for name in (given.reader, given.judge) if name]
+        for model in (reader, *judges):
+            stack.push_async_callback(model.client.close)
         task = Task(
             set=set_name(given.set_file),
             rows=given.row,
@@ -352,54 +309,25 @@ async def run(given: argparse.Namespace) -> list[Run]:
     return [*runs, *(one for file in given.beside for one in read_runs(file))]
 
 
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    made = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    add = made.add_argument
+def main(given: Sequence[str] | None = None) -> None:
+    """Parse the command line and run."""
+    command = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    add = command.add_argument
     add("set_file", type=Path, metavar="SET", help="a recall set")
-    add(
-        "--answers",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help="the right answers by question id, as JSON",
-    )
+    add("--answers", type=Path, required=True, metavar="FILE", help="right answers by question id, as JSON")
     add("--reader", required=True, metavar="NAME=URL", help="the model that answers; a key in OPENAI_API_KEY")
     add("--judge", metavar="NAME=URL", help="a model that says whether a reply is right")
-    add(
-        "--row", type=row_of, action="append", default=[], metavar="[LABEL=]ROW", help="see above; repeatable"
-    )
+    add("--row", type=row_of, action="append", default=[], metavar="[LABEL=]ROW", help="repeatable")
     add("--found", type=Path, metavar="FILE", help="what peers found: `benchmarks.peers --found`")
-    add(
-        "--less",
-        metavar="LABEL",
-        help="the row from which the others' differences are taken (default: the first)",
-    )
+    add("--less", metavar="LABEL", help="the row from which others differ (default: the first)")
     add("--questions", type=int, metavar="N", help="only so many, of each corpus and type its share")
     add("--replies", type=Path, metavar="FILE", help="keep replies there; a run that was stopped goes on")
     add("--data", type=Path, metavar="FOLDER", help="keep the memory there for the next run")
     add("--json", type=Path, metavar="OUT", help="keep every question's figures")
-    add(
-        "--beside",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="rows of an earlier --json in the table as well",
-    )
-    add(
-        "--show",
-        type=Path,
-        metavar="OUT",
-        help="write every question, its notes and the reply there, to be read",
-    )
-    cache_option(made)
-    setting_option(made)
-    return made
-
-
-def main(given: Sequence[str] | None = None) -> None:
-    """Parse the command line and run."""
-    command = parser()
+    add("--beside", action="append", default=[], metavar="FILE", help="an earlier --json; repeatable")
+    add("--show", type=Path, metavar="OUT", help="write all notes and replies there, to be read")
+    cache_option(command)
+    setting_option(command)
     arguments = command.parse_args(given)
     try:
         runs = asyncio.run(run(arguments))

@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import os
 import tempfile
 import time
 from pathlib import Path
@@ -80,22 +79,9 @@ def by_memory_agent(talk: Sequence[Said], folder: Path, base_url: str | None) ->
 
 def by_mem0(talk: Sequence[Said], folder: Path, base_url: str | None) -> Outcome:
     """mem0 with the same model, a call for each message and its reply, as its documentation has it."""
-    os.environ["MEM0_TELEMETRY"] = "False"  # read when mem0 is imported
-    os.environ["MEM0_DIR"] = str(folder)
-    from mem0 import Memory  # type: ignore[import-not-found]  # in the peers' environment
+    from benchmarks.peers import open_mem0
 
-    from benchmarks.peers import model_folder
-
-    kept = {"collection_name": "facts", "path": str(folder / "chroma")}
-    asked = {"model": "local", "api_key": "none", "openai_base_url": base_url, "temperature": 0}
-    memory = Memory.from_config(
-        {
-            "vector_store": {"provider": "chroma", "config": kept},
-            "embedder": {"provider": "huggingface", "config": {"model": str(model_folder())}},
-            "llm": {"provider": "openai", "config": asked},
-            "history_db_path": str(folder / "history.db"),
-        }
-    )
+    memory = open_mem0(folder, model="local", api_key="none", openai_base_url=base_url, temperature=0)
     began, score, documents = time.perf_counter(), Score(), {}
     for said in talk:
         turns = [{"role": "user", "content": said.text}, {"role": "assistant", "content": said.reply}]

@@ -14,34 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import uvicorn
-from fastapi import FastAPI
-from pydantic import BaseModel, Field
+from fastapi import Body, FastAPI
 
-from memory_agent import MemoryConfig, MemoryService, TurnInput
+from memory_agent import MemoryAgent, MemoryConfig, MemoryService, TurnInput
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-THREAD: Final = "history"
 SETTLE_SECONDS: Final = 3_600
-_Text = Annotated[str, Field(min_length=1)]
-
-
-class Add(BaseModel):
-    """What `POST /memories` is given; `timestamp` in seconds since 1970."""
-
-    messages: list[dict[str, str]]
-    user_id: _Text
-    timestamp: float | None = None
-    metadata: dict[str, Any] = {}
-
-
-class Search(BaseModel):
-    """What `POST /search` is given."""
-
-    query: _Text
-    user_id: _Text
-    limit: Annotated[int, Field(ge=1, le=1_000)] = 100
+Text = Annotated[str, Body(min_length=1)]
+Messages = Annotated[list[dict[str, str]], Body()]
+Timestamp = Annotated[float | None, Body(description="Seconds since 1970.")]
+Limit = Annotated[int, Body(ge=1, le=1_000)]
 
 
 def app_of(cfg: MemoryConfig) -> FastAPI:
@@ -55,31 +39,32 @@ def app_of(cfg: MemoryConfig) -> FastAPI:
 
     app = FastAPI(title="mem0's calls over memory_agent", lifespan=opened)
 
+    def memory_of(user_id: str) -> MemoryAgent:
+        return service.agent(user_id=user_id, thread_id="history")
+
     @app.post("/memories")
-    async def add(given: Add) -> dict[str, Any]:
+    async def add(messages: Messages, user_id: Text, timestamp: Timestamp = None) -> dict[str, Any]:
         """Store the messages; they can be found when this returns."""
-        at = None if given.timestamp is None else datetime.fromtimestamp(given.timestamp, UTC)
-        memory = service.agent(user_id=given.user_id, thread_id=THREAD)
-        said = [
-            TurnInput(role=one["role"], content=one["content"], timestamp=at, metadata=given.metadata)  # type: ignore[arg-type]
-            for one in given.messages
+        at = None if timestamp is None else datetime.fromtimestamp(timestamp, UTC)
+        said: Any = [
+            TurnInput(role=one["role"], content=one["content"], timestamp=at)  # type: ignore[arg-type]  # checked there
+            for one in messages
         ]
+        memory = memory_of(user_id)
         turns = await memory.add_turns(said)
         await memory.settle(timeout=SETTLE_SECONDS)
         return {"results": [{"id": turn.id, "memory": turn.content, "event": "ADD"} for turn in turns]}
 
     @app.post("/search")
-    async def search(given: Search) -> dict[str, Any]:
-        """The best turns. The harness sorts by score once more, so a score never rises above that of a better one."""
-        memory = service.agent(user_id=given.user_id, thread_id=THREAD)
-        found = await memory.fetch_long_term(given.query, top_k=given.limit)
+    async def search(query: Text, user_id: Text, limit: Limit = 100) -> dict[str, Any]:
+        """The best turns. The harness sorts by score once more, so none has a higher one than a better turn."""
+        found = await memory_of(user_id).fetch_long_term(query, top_k=limit)
         scores = itertools.accumulate((hit.score for hit in found), min)
-        return {
-            "results": [
-                {"id": hit.turn.id, "memory": hit.text, "score": score, "created_at": hit.turn.timestamp}
-                for hit, score in zip(found, scores, strict=True)
-            ]
-        }
+        results = [
+            {"id": hit.turn.id, "memory": hit.text, "score": score, "created_at": hit.turn.timestamp}
+            for hit, score in zip(found, scores, strict=True)
+        ]
+        return {"results": results}
 
     @app.delete("/memories")
     async def forget(user_id: str) -> dict[str, str]:
@@ -98,9 +83,8 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, default=Path("mem0-harness"), help="the memory's folder")
     given = parser.parse_args()
-    uvicorn.run(
-        app_of(MemoryConfig(data_dir=given.data)), host="127.0.0.1", port=given.port, log_level="warning"
-    )
+    app = app_of(MemoryConfig(data_dir=given.data))
+    uvicorn.run(app, host="127.0.0.1", port=given.port, log_level="warning")
 
 
 if __name__ == "__main__":

@@ -260,6 +260,22 @@ def _share(wanted: Collection[str], text: str) -> float:
 
 
 # --- others -------------------------------------------------------------------------------------------------
+def open_mem0(folder: Path, **llm: Any) -> Any:
+    """mem0 with the same model for meaning, its data in the folder, and a language model behind OpenAI's API."""
+    os.environ |= {"MEM0_TELEMETRY": "False", "MEM0_DIR": str(folder)}  # read when mem0 is imported
+    from mem0 import Memory  # type: ignore[import-not-found]  # in the peers' environment
+
+    kept = {"collection_name": "turns", "path": str(folder / "chroma")}
+    return Memory.from_config(
+        {
+            "vector_store": {"provider": "chroma", "config": kept},
+            "embedder": {"provider": "huggingface", "config": {"model": str(model_folder())}},
+            "llm": {"provider": "openai", "config": llm},
+            "history_db_path": str(folder / "history.db"),
+        }
+    )
+
+
 class Mem0:
     """mem0 without a language model: messages stored as they are (`infer=False`), a memory per turn, searched by `user_id`.
 
@@ -275,23 +291,7 @@ class Mem0:
     }
 
     def __init__(self, folder: Path, embedder: Embedder) -> None:
-        # Read when mem0 is imported.
-        os.environ["MEM0_TELEMETRY"] = "False"
-        os.environ["MEM0_DIR"] = str(folder)
-        from mem0 import Memory  # type: ignore[import-not-found]  # in the peers' environment
-
-        self._memory = Memory.from_config(
-            {
-                "vector_store": {
-                    "provider": "chroma",
-                    "config": {"collection_name": "turns", "path": str(folder / "chroma")},
-                },
-                "embedder": {"provider": "huggingface", "config": {"model": str(model_folder())}},
-                # It is made, and never asked.
-                "llm": {"provider": "openai", "config": {"api_key": "none"}},
-                "history_db_path": str(folder / "history.db"),
-            }
-        )
+        self._memory = open_mem0(folder, api_key="none")  # its model is made, and never asked
         self._embedder = embedder
         self._memory.embedding_model.model = embedder  # the same model, which remembers its vectors
         self._turn_of: dict[str, str] = {}

@@ -1,8 +1,8 @@
 """How much of the known evidence is found: `python -m benchmarks.recall FILE [FILE ...]`.
 
 Remembers each corpus of recall sets (`benchmarks.recall_sets`; a folder stands for all in it) through the public API as its own user, asks
-all its questions, and only then scores the answers (`benchmarks.scoring` says what the figures are). A table by set and type, with
-differences from the last run on the set, goes to standard error, JSON to standard output. docs/benchmarks.md, "Recall", has the options.
+all its questions, and only then scores the answers (`benchmarks.scoring` says what the figures are). A table by set and type goes to standard
+error, JSON to standard output. docs/benchmarks.md, "Recall", has the options.
 
 What is remembered is role, speaker, date and text; what is asked is the question's text, told when it is asked.
 """
@@ -17,7 +17,6 @@ import json
 import tempfile
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -38,9 +37,6 @@ from benchmarks.scoring import (
     BadRun,
     Result,
     Run,
-    comparison,
-    keep_last,
-    last_table,
     read_runs,
     score,
     systems_table,
@@ -156,26 +152,15 @@ async def run(arguments: argparse.Namespace, sets: Sets) -> list[Run]:
         async with open_service(arguments.store, **{**place, **settings}) as service:
             remembered, results, times = await measure(service, sets)
         shown = {"store": arguments.store, **dict(arguments.set)}
-        runs = [_run(SYSTEM, shown, results, times)]
+        version = importlib.metadata.version("memory-agent")
+        runs = [Run(system=SYSTEM, version=version, settings=shown, results=results, times=times)]
         for name, switched in without_each_signal(settings).items() if arguments.ablation else ():
             say(name)
             async with open_service(arguments.store, **{**place, **settings, **switched}) as service:
                 results = [result for one in remembered for result in await ask(service, one, [])]
-            runs.append(_run(f"{SYSTEM} {name}", {**shown, **switched}, results, {}))
+            about = {"version": version, "settings": {**shown, **switched}}
+            runs.append(Run(system=f"{SYSTEM} {name}", results=results, **about))
     return runs
-
-
-def _run(
-    system: str, settings: Mapping[str, Any], results: Sequence[Result], times: Mapping[str, Any]
-) -> Run:
-    return Run(
-        system=system,
-        version=importlib.metadata.version("memory-agent"),
-        made=f"{datetime.now(UTC):%Y-%m-%d %H:%M}",
-        settings=settings,
-        results=results,
-        times=times,
-    )
 
 
 # --- command line --------------------------------------------------------------------------------------------
@@ -201,29 +186,23 @@ def setting_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def parser() -> argparse.ArgumentParser:
-    """The command line."""
-    made = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
-    add = made.add_argument
+def main(given: Sequence[str] | None = None) -> None:
+    """Parse the command line and run."""
+    command = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
+    add = command.add_argument
     add("files", type=Path, nargs="*", metavar="FILE", help="recall sets, or folders of them")
-    cache_option(made)
-    store_option(made)
-    setting_option(made)
-    add("--limit", type=int, help="only the first so many corpora of each file; not kept as the last run")
+    cache_option(command)
+    store_option(command)
+    setting_option(command)
+    add("--limit", type=int, help="only the first so many corpora of each file")
     add("--json", type=Path, metavar="OUT", help="keep figures and every question's result")
     add("--ablation", action="store_true", help="ask again with each signal of the search switched off")
     add("--compare", nargs=2, metavar=("A", "B"), help="how B, or each system in it, differs from A")
-    return made
-
-
-def main(given: Sequence[str] | None = None) -> None:
-    """Parse the command line and run."""
-    command = parser()
     arguments = command.parse_args(given)
     try:
         if arguments.compare:
             (before, *_), after = map(read_runs, arguments.compare)
-            print(comparison(before, after[0]) if len(after) == 1 else systems_table([before, *after]))
+            print(systems_table([before, *after]))
             return
         if arguments.limit is not None and arguments.limit < 1:
             command.error(f"--limit takes 1 or more, not {arguments.limit}")
@@ -234,12 +213,7 @@ def main(given: Sequence[str] | None = None) -> None:
         command.error(str(exc))
     if arguments.json:
         write_runs(arguments.json, runs, machine=machine())
-    if len(runs) > 1:
-        say(systems_table(runs))
-    for name in runs[0].sets if len(runs) == 1 else ():
-        say(f"{last_table(arguments.cache, runs[0], name)}\n")
-    if arguments.limit is None:
-        keep_last(arguments.cache, runs[0])
+    say(systems_table(runs))
     print_report({"machine": machine(), "runs": [one.figures() for one in runs]})
 
 

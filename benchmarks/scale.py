@@ -56,7 +56,7 @@ DB_NAME: Final = "scale"
 _EMBEDDER: Final = KnowingEmbedder(HashEmbedder(dimension=384))  # as long as MiniLM's vectors
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Run:
     """What is measured, and where. `processes`: the servers that were started for it, by name."""
 
@@ -177,14 +177,7 @@ async def run_all(arguments: argparse.Namespace, texts: Texts, folder: Path) -> 
     reports: list[Report] = []
     turns_each, users = arguments.turns // arguments.users, 0
     with servers(folder, arguments.store) as (settings, processes):
-        run = Run(
-            texts=texts,
-            store=arguments.store,
-            turns_each=turns_each,
-            folder=folder,
-            settings=settings,
-            processes=processes,
-        )
+        run = Run(texts, arguments.store, turns_each, folder, settings, processes)
         for stage, size in enumerate(arguments.stages or sizes(arguments.turns)):
             before, users = users, -(-size // turns_each)
             took = await ingest(run, range(before, users))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -186,14 +186,10 @@ class BadRun(ValueError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """One system's answers to recall sets.
-
-    `times`: by set, seconds and milliseconds under names that say which; `made`: when it was run, to the minute.
-    """
+    """One system's answers to recall sets. `times`: by set, seconds and milliseconds under names that say which."""
 
     system: str
     version: str = ""
-    made: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     times: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     results: Sequence[Result] = ()
@@ -212,7 +208,6 @@ class Run:
         return {
             "system": self.system,
             "version": self.version,
-            "made": self.made,
             "settings": dict(self.settings),
             "sets": {
                 name: {
@@ -243,18 +238,6 @@ def write_runs(file: Path, runs: Iterable[Run], **about: Any) -> None:
     file.write_text(json.dumps({**about, "runs": records}, indent=1, ensure_ascii=False) + "\n", "utf-8")
 
 
-def keep_last(folder: Path, run: Run) -> None:
-    """Keep each set of `run` in `folder`, in the place of the last run on it."""
-    for name in run.sets:
-        file = _last(folder, name)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_runs(file, [replace(run, results=run.of(name), times={name: run.times.get(name, {})})])
-
-
-def _last(folder: Path, set_name: str) -> Path:
-    return folder / "last" / f"{set_name}.json"
-
-
 def read_runs(name: str) -> list[Run]:
     """All runs of a file. Raises BadRun."""
     try:
@@ -272,7 +255,6 @@ def _run_of(record: Mapping[str, Any]) -> Run:
     return Run(
         system=record["system"],
         version=record.get("version", ""),
-        made=record.get("made", ""),
         settings=record.get("settings", {}),
         times={name: about.get("times", {}) for name, about in record.get("sets", {}).items()},
         results=[Result(**result) for result in record["results"]],
@@ -280,54 +262,29 @@ def _run_of(record: Mapping[str, Any]) -> Run:
 
 
 # --- tables --------------------------------------------------------------------------------------------------
-
-
-def set_table(results: Sequence[Result], before: Sequence[Result]) -> str:
-    """The figures of one set, by type of question, with the differences from `before`, which may be empty."""
-    rows = [("all", results), *by_type(results).items()]
-    return _table("type", [(label, its, before) for label, its in rows])
-
-
-def last_table(folder: Path, run: Run, set_name: str) -> str:
-    """The figures of one set of `run`, with the differences from the last run on it that `folder` has."""
-    file = _last(folder, set_name)
-    if not file.exists():
-        return f"{set_name}: the first run, kept in {folder}\n\n{set_table(run.of(set_name), ())}"
-    before = read_runs(str(file))[0]
-    settings = ", ".join(f"{name}={value}" for name, value in before.settings.items())
-    head = f"{set_name}: less the run of {before.made or 'unknown date'} ({settings})"
-    return f"{head}\n\n{set_table(run.of(set_name), before.of(set_name))}"
-
-
 def systems_table(
     runs: Sequence[Run], compared: Sequence[str] = COMPARED, beside: Sequence[str] = BESIDE
 ) -> str:
-    """The figures of all runs, a part per set, a row per system; differences of those compared are from the first run."""
-    base = runs[0]
-    parts = []
+    """The figures of all runs, a part per set: a row per system, and of one or two also one per type of the last one's questions.
+
+    Differences of those compared are from the first run.
+    """
+    base, parts = runs[0], []
     for name in dict.fromkeys(name for run in runs for name in run.sets):
         rows = [(run.system, run.of(name), () if run is base else base.of(name)) for run in runs]
-        parts.append(
-            f"{name}\n\n{_table(f'less {base.system}', [row for row in rows if row[1]], compared, beside)}"
-        )
+        if len(runs) <= 2:
+            _, last, before = rows[-1]
+            rows += [(f"… type {kind}", its, before) for kind, its in by_type(last).items()]
+        of_set = _table(f"less {base.system}", [row for row in rows if row[1]], compared, beside)
+        parts.append(f"{name}\n\n{of_set}")
     return "\n\n".join(parts)
-
-
-def comparison(before: Run, after: Run) -> str:
-    """The figures of `after` and their differences from `before`, a part per set. Raises ValueError if no set is shared."""
-    shared = [name for name in before.sets if name in after.sets]
-    if not shared:
-        raise ValueError(
-            f"the runs are of different sets: {', '.join(before.sets)} and {', '.join(after.sets)}"
-        )
-    return "\n\n".join(f"{name}\n\n{set_table(after.of(name), before.of(name))}" for name in shared)
 
 
 def _table(
     first: str,
     rows: Sequence[tuple[str, Sequence[Result], Sequence[Result]]],
-    compared: Sequence[str] = COMPARED,
-    beside: Sequence[str] = BESIDE,
+    compared: Sequence[str],
+    beside: Sequence[str],
 ) -> str:
     """`rows`: label, results, and those from which they differ; of the latter there may be none."""
     figures = [summary(results) for _, results, _ in rows]

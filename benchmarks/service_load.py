@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -57,13 +57,7 @@ _PAGE: Final = 500
 
 
 # --- exchanges, and whether they are there -------------------------------------------------------------------
-_TAILS: Final = (
-    "",
-    " 海の見える部屋がいい。",
-    " 🜁 ça va?",
-    "\n\n  two lines, indented\t",
-    ' "quoted" \\ <b>&amp;</b>',
-)
+_TAILS: Final = ("", " 海の見える部屋がいい。", " 🜁 ça va?", "\n\n  indented\t", ' "quoted" \\ <b>&amp;</b>')
 """Ends of texts, by turns: what is easily lost on the way through JSON, HTTP or a store."""
 
 
@@ -190,7 +184,7 @@ class Clients:
     It keeps trying, at the services in turn, under the same idempotency key, until it is. Until `may_end` is set, none sends its last.
     """
 
-    def __init__(self, load: Load, told: Told) -> None:
+    def __init__(self, load: Load, told: Told, stack: AsyncExitStack) -> None:
         self._load = load
         self._told = told
         self._tokens = dict(load.keys)
@@ -199,15 +193,12 @@ class Clients:
             httpx.AsyncClient(base_url=address, limits=limits, timeout=30.0, trust_env=False)
             for address in load.addresses
         ]
+        for http in self._http:
+            stack.push_async_callback(http.aclose)
         self._at = [client % len(load.addresses) for client in range(load.clients)]
         """Which service each client talks to now."""
         self._chance = random.Random(SEED)
         self.may_end = asyncio.Event()
-
-    async def close(self) -> None:
-        """Close the connections."""
-        for http in self._http:
-            await http.aclose()
 
     async def run(self, client: int) -> None:
         """All exchanges of one client."""
@@ -310,34 +301,20 @@ class Wrong(Exception):
     """The service and its clients disagree; the text has the first discrepancy."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Kill:
-    """A process that is ended without warning once this share of the exchanges was acknowledged."""
-
-    name: str
-    share: float
-    down_seconds: float
-    """Until it is started again."""
-
-
-def kill_plan(names: Sequence[str], *, times: int, seed: int) -> list[Kill]:
-    """When each of `names` is killed, `times` times: at random moments, the same for the same seed."""
+def kill_plan(names: Sequence[str], *, times: int, seed: int) -> list[tuple[str, float, float]]:
+    """Who is killed, at which share of the exchanges, and for how many seconds: at random moments, the same for the same seed."""
     chance = random.Random(seed)
     killed = [*names] * times
     chance.shuffle(killed)
     width = 0.8 / max(len(killed), 1)
+    # Each has a part of the run for itself, so that the processes are not down all at once.
+    shares = (round(0.08 + width * (number + 0.8 * chance.random()), 3) for number in itertools.count())
     return [
-        Kill(
-            name=name,
-            # Each has a part of the run for itself, so that the processes are not down all at once.
-            share=round(0.08 + width * (number + 0.8 * chance.random()), 3),
-            down_seconds=round(chance.uniform(0.2, 1.5), 2),
-        )
-        for number, name in enumerate(killed)
+        (name, share, round(chance.uniform(0.2, 1.5), 2)) for name, share in zip(killed, shares, strict=False)
     ]
 
 
-def run_clients(deployment: Deployment, load: Load, kills: Sequence[Kill]) -> Told:
+def run_clients(deployment: Deployment, load: Load, kills: Sequence[tuple[str, float, float]]) -> Told:
     """Run the clients to their end, and kill and restart the deployment's processes meanwhile.
 
     Every client has two exchanges at least where something is killed.
@@ -345,21 +322,20 @@ def run_clients(deployment: Deployment, load: Load, kills: Sequence[Kill]) -> To
     told = Told()
 
     async def run() -> None:
-        clients = Clients(load, told)
-        async with asyncio.TaskGroup() as group:
+        async with AsyncExitStack() as stack, asyncio.TaskGroup() as group:
+            clients = Clients(load, told, stack)
             group.create_task(disturb(clients))
             for client in range(load.clients):
                 group.create_task(clients.run(client))
-        await clients.close()
 
     async def disturb(clients: Clients) -> None:
         before_the_last = load.clients * (load.exchanges - 1)  # each client's last waits for the last kill
-        for kill in kills:
-            while len(told.exchanges) < kill.share * before_the_last:  # noqa: ASYNC110 - told by nobody
+        for name, share, down_seconds in kills:
+            while len(told.exchanges) < share * before_the_last:  # noqa: ASYNC110 - told by nobody
                 await asyncio.sleep(0.05)
-            await asyncio.to_thread(deployment.kill, kill.name)
-            await asyncio.sleep(kill.down_seconds)
-            await asyncio.to_thread(deployment.start, kill.name)
+            await asyncio.to_thread(deployment.kill, name)
+            await asyncio.sleep(down_seconds)
+            await asyncio.to_thread(deployment.start, name)
             told.kills += 1
         clients.may_end.set()
 
@@ -369,26 +345,18 @@ def run_clients(deployment: Deployment, load: Load, kills: Sequence[Kill]) -> To
 
 
 # --- the end -------------------------------------------------------------------------------------------------
-class Reader:
+class Reader(ExitStack):
     """Reads a service at its end, from its processes in turn."""
 
     def __init__(self, deployment: Deployment, keys: Sequence[tuple[str, str]]) -> None:
-        self._http = [httpx.Client(base_url=url, timeout=60, trust_env=False) for url in deployment.addresses]
+        super().__init__()
+        clients = (httpx.Client(base_url=url, timeout=60, trust_env=False) for url in deployment.addresses)
+        self._http = itertools.cycle([self.enter_context(http) for http in clients])
         self._tokens = dict(keys)
-        self._turn = 0
-
-    def __enter__(self) -> Reader:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for http in self._http:
-            http.close()
 
     def ask(self, method: str, path: str, tenant: str, **options: Any) -> Any:
         """The JSON of the answer; what a limit refuses is asked again. Raises httpx.HTTPStatusError."""
-        self._turn += 1
-        http = self._http[self._turn % len(self._http)]
-        headers = {"Authorization": f"Bearer {self._tokens[tenant]}"}
+        http, headers = next(self._http), {"Authorization": f"Bearer {self._tokens[tenant]}"}
         while True:
             answer = http.request(method, path, headers=headers, **options)
             if answer.status_code != 429:
@@ -417,7 +385,7 @@ class Reader:
 
     def status(self) -> dict[str, Any]:
         """How everybody's memory stands."""
-        status: dict[str, Any] = self._http[0].get("/readyz").json()
+        status: dict[str, Any] = next(self._http).get("/readyz").json()
         return status
 
 
@@ -489,17 +457,17 @@ def measure(turns: int, clients: int, folder: Path, stack: ExitStack) -> dict[st
         exchanges=max(2, round(turns / 2 / clients)),
     )
     kills = kill_plan(KILLED, times=KILLS, seed=SEED)
-    planned = ", ".join(f"{kill.name} at {kill.share:.0%} for {kill.down_seconds} s" for kill in kills)
+    planned = ", ".join(f"{name} at {share:.0%} for {down} s" for name, share, down in kills)
     say(f"{load.clients * load.exchanges:,} exchanges; {planned}")
     others, before = Others(), _cpu(used)
     told = run_clients(deployment, load, kills)
     cores = (_cpu(used) - before) / (told.ended - told.began)
     cpu = {name: round(one.cpu_seconds, 1) for name, one in used.items()}
     busy = others.share() - cores / (os.cpu_count() or 1)
-    with Reader(deployment, load.keys) as reader:
-        settle_seconds = round(settled(reader, timeout=SETTLE_SECONDS), 1)
-        say("settled")
-        checked = check(reader, told, searches=SEARCHES, seed=SEED)
+    reader = stack.enter_context(Reader(deployment, load.keys))
+    settle_seconds = round(settled(reader, timeout=SETTLE_SECONDS), 1)
+    say("settled")
+    checked = check(reader, told, searches=SEARCHES, seed=SEED)
     _cpu(used)
     return {
         "machine": machine(),

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
+import multiprocessing
 import random
-import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ProcessPoolExecutor
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -85,7 +85,7 @@ def open_here(folder: str) -> MemoryService:
     return MemoryService(cfg, embedder=HashEmbedder(), vectors=BruteForceIndex())
 
 
-async def sweep_here(folder: str, *, dry_run: bool) -> dict[str, Any]:
+async def sweep(folder: str, *, dry_run: bool) -> dict[str, Any]:
     """Sweep in this process; figures and this process' peak."""
     async with open_here(folder) as service:
         began = time.perf_counter()
@@ -102,12 +102,15 @@ async def sweep_here(folder: str, *, dry_run: bool) -> dict[str, Any]:
     }
 
 
-def child(folder: str, how: str = "sweep") -> dict[str, Any]:
+def sweep_here(folder: str, how: str) -> dict[str, Any]:
+    """`sweep`, for a process that does nothing else."""
+    return asyncio.run(sweep(folder, dry_run=how == "dry_run"))
+
+
+def apart(folder: str, how: str = "sweep") -> dict[str, Any]:
     """`sweep_here` in a fresh process; `how`: `sweep` or `dry_run`."""
-    command = [sys.executable, "-m", "benchmarks.sweep", "--child", how, folder]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    figures: dict[str, Any] = json.loads(done.stdout)
-    return figures
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as fresh:
+        return fresh.submit(sweep_here, folder, how).result()
 
 
 # --- the process that fills and starts the others ------------------------------------------------------------
@@ -120,7 +123,7 @@ def measure(topics: int) -> dict[str, Any]:
 
     with tempfile.TemporaryDirectory() as folder:
         turns, to_archive = asyncio.run(prepare())
-        runs = {how: child(folder, how) for how in ("dry_run", "sweep")}
+        runs = {how: apart(folder, how) for how in ("dry_run", "sweep")}
     as_planned = all(
         (run["topics"], run["archived"], run["failed"]) == (topics, to_archive, 0) for run in runs.values()
     )
@@ -133,15 +136,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     sizes = [1_000, 10_000, 30_000, 100_000]
     parser.add_argument("--topics", type=int, nargs="+", default=sizes, help="(default %(default)s)")
-    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.child:
-        how, folder = arguments.child
-        print(json.dumps(asyncio.run(sweep_here(folder, dry_run=how == "dry_run"))))
-        return
     with tempfile.TemporaryDirectory() as folder:
-        child(folder)  # creates the tables
-        empty = child(folder)["peak_mib"]
+        apart(folder)  # creates the tables
+        empty = apart(folder)["peak_mib"]
     measured = [measure(topics) for topics in arguments.topics]
     print_report({"machine": machine(), "empty_store_peak_mib": empty, "sizes": measured})
     sys.exit(not all(size["as_planned"] for size in measured))

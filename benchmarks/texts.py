@@ -156,14 +156,8 @@ class _Renamed:
 # --- options -------------------------------------------------------------------------------------------------
 def text_option(parser: ArgumentParser) -> None:
     """Add `--text FILE …`."""
-    parser.add_argument(
-        "--text",
-        type=Path,
-        nargs="+",
-        metavar="FILE",
-        help="recall sets, or folders of them, whose conversations are remembered, again with other names until there are as"
-        " many turns as wanted, and whose questions are asked; without it texts are made up",
-    )
+    about = "recall sets, or folders of them, that are remembered and asked instead of made-up texts, again with other names if too few"
+    parser.add_argument("--text", type=Path, nargs="+", metavar="FILE", help=about)
 
 
 def texts_of(parser: ArgumentParser, files: Sequence[Path] | None) -> Texts:

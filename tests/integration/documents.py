@@ -17,7 +17,7 @@ NOT_TYPED: Final[dict[str, str]] = {
     r"^claude ": "another program's",
     r"^(curl -fsSL https://ollama|ollama )|llama_cpp\.server": "another program's; tests/llm starts llama.cpp's server",
     r"hook uninstall claude-code --dry-run": "leaves with 1 where none are; test_hooks takes them out",
-    r"^python -m benchmarks\.": "takes minutes, and data that isn't ours; tests/unit/benchmarks runs their parts",
+    r"python3? -m benchmarks\.": "takes minutes, and data that isn't ours; tests/unit/benchmarks runs their parts",
     r"embedder export\b": "half a minute; test_embedder_cli runs it",
     r"MODEL=\./minilm-onnx ": "the folder that the export before it makes; test_embedder_cli goes on from there",
     r"--url https://memory\.example\.org --key-file": "an address that is nobody's; test_service_url asks services that run",

@@ -339,7 +339,7 @@ def directives(text: str) -> list[list[str]]:
 
 
 def test_the_proxy_s_settings_hold_the_limits_that_the_operations_page_tells_of() -> None:
-    """nginx itself reads them where `benchmarks.abuse` runs."""
+    """They are what keeps slow and greedy clients from costing others a wait."""
     found = directives(NGINX_CONF)
     given = {words[0]: words[1:] for words in found}
     assert (
