@@ -115,7 +115,7 @@ def test_recall_finds_what_is_there_and_compares_two_runs(
     report, told = printed(capsys)
     (run,) = report["runs"]
     assert run["sets"]["chat"]["figures"]["recall@10"]["mean"] == 1
-    assert "| memory_agent | 2 | 1.000 [1.000, 1.000] | 1.000 " in told
+    assert "| memory_agent | 2 | " in told
     assert "| … type 1 | 2 | " in told
     recall.main(["--compare", out, out])
     assert " | 1.000 [1.000, 1.000] | +0.000 [+0.000, +0.000] | " in capsys.readouterr().out
@@ -135,9 +135,9 @@ def test_recall_asks_again_without_each_signal_what_it_remembered_once(
 def test_context_counts_the_evidence_in_prompts(
     chat: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    context.main([chat, "--cache", str(tmp_path), "--budgets", "500"])
+    context.main([chat, "--cache", str(tmp_path), "--prices", "thorough"])
     report, _ = printed(capsys)
-    assert (report["questions"], report["windows_with_a_gap"]) == (2, 0)
+    assert report["questions"] == 2
 
 
 # --- what is answered ----------------------------------------------------------------------------------------
@@ -157,7 +157,6 @@ def test_answers_asks_a_model_by_each_row_and_no_request_twice(
         "evidence": 1.0,
         "last?k=3": 0.0,
         "top=found?peer=chroma&k=1": 0.5,
-        "fetch?max_tokens=600": 1.0,
         "best?k=10&by=time": 1.0,
         f"{__name__}:shouted": 0.0,
     }
@@ -166,7 +165,7 @@ def test_answers_asks_a_model_by_each_row_and_no_request_twice(
     of_model = f"scripted={model.base_url}"
     options = [chat, "--answers", str(right), "--reader", of_model, "--cache", str(tmp_path)]
     options += ["--replies", str(tmp_path / "replies.jsonl"), "--found", str(found)]
-    rows = [part for row in means for part in ("--row", row)]
+    rows = [part for row in (*means, "memory=fetch?max_tokens=600") for part in ("--row", row)]
     answers.main([*options, *rows, "--less", "last?k=3", "--json", str(out), "--show", str(shown)])
     report, told = printed(capsys)
     asked = len(model.chats)
@@ -185,4 +184,5 @@ def test_answers_asks_a_model_by_each_row_and_no_request_twice(
     assert {(chat["temperature"], chat["max_tokens"]) for chat in model.chats} == {(0, answers.REPLY_TOKENS)}
     assert len(judged) == 2, "the reader's replies were kept"
     assert all("Right answer: Bob\nReply: Bob." in chat["messages"][-1]["content"] for chat in judged)
-    assert len(again["runs"]) == 1 + len(means)
+    assert len(again["runs"]) == 2 + len(means)
+    assert "memory\nWho planted moss?\n\n<memory" in shown.read_text("utf-8")
