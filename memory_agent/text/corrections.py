@@ -33,7 +33,7 @@ READ_CHARS: Final = 1_000
 ALIKE: Final = 0.4
 """Cosine from which a turn that settles something answers one that left something open, whatever words they share."""
 _LEAST_TERMS: Final = 3
-_SHORT_CHARS: Final = 100
+_SHORT_CHARS: Final = 140
 """Up to so long two clauses are about one thing."""
 _BEHIND_CHARS, _BEFORE_CHARS = 25, 12
 """How far behind its cue a new value begins at most, and how far before one it ends."""
@@ -42,6 +42,7 @@ _SPANNING: Final = 3
 _MANY_DIGITS: Final = 3
 """From so many on two numbers without a unit can be of one thing, if they are of one size."""
 _FEW_PARTS: Final = 4
+_NEARLY: Final = 0.75
 _ONE_EACH: Final = frozenset({"name", "location", "occupation", "employer", "timezone"})
 """Of these facts a person has one at a time."""
 
@@ -221,14 +222,14 @@ def replaces(later: Claims, earlier: Claims, weight: Weight, *, least: float, al
     """The weight of the terms by which `later` says what holds instead of something in `earlier`; 0 if it doesn't.
 
     `weight`: how telling terms are together, such as the sum of their idf; `least`: what terms that tell the thing
-    must weigh where the two have many others; `alike`: the cosine of the two turns, 0 where it is unknown.
+    must weigh where the two have many others (half of it if they have few, and a date or price was changed); `alike`: the cosine of the two turns, 0 where it is unknown.
     """
     shared = weight(later.terms & earlier.terms)
     told = []
     if later.settles and earlier.opens and len(earlier.terms) >= _LEAST_TERMS:
         told += [shared] if shared >= least else [least] if alike >= ALIKE else []
     for new, old in product(later.changes, earlier.clauses) if shared else ():
-        tie = 0.0 if old.gone else _tie(new, old, weight, least)
+        tie = 0.0 if old.gone else _tie(new, old, weight, least, shared)
         if tie > max(told, default=0.0) and _of_one_person(later, new, earlier, old):
             told.append(tie)
     if any(clause.cue > 1 for clause in later.changes) and later.facts:
@@ -246,8 +247,11 @@ def _of_one_person(later: Claims, new: Clause, earlier: Claims, old: Clause) -> 
     )
 
 
-def _tie(new: Clause, old: Clause, weight: Weight, least: float) -> float:
-    """The weight of the terms by which one clause says what holds instead of the other; 0 if it doesn't."""
+def _tie(new: Clause, old: Clause, weight: Weight, least: float, about: float) -> float:
+    """The weight of the terms by which one clause says what holds instead of the other; 0 if it doesn't.
+
+    `about`: the weight of the terms that the two turns share.
+    """
     same = [part for part in old.parts if part.is_in(new)]
     shared = frozenset[str]().union(*(part.terms for part in same)) & new.terms
     told, named = weight(shared), (new.gone & old.terms) - all_words("words", "fillers")
@@ -258,20 +262,25 @@ def _tie(new: Clause, old: Clause, weight: Weight, least: float) -> float:
         whole, is_over = weight(shared | named), len(shared | named) > 1 or in_few_words
         return whole if is_over and whole >= least else 0.0
     rest = [part for part in old.parts if part not in same]
+    is_telling = told >= _NEARLY * least
     if not told or not rest or new.adds:
-        return told if told and not rest and new.refuses != old.refuses else 0.0
+        return told if is_telling and not rest and new.refuses != old.refuses else 0.0
     others = [part for part in new.parts if not part.is_in(old)]
     words, new_words = (sum(part.kind == "word" for part in parts) for parts in (rest, others))
     telling = sum(weight(part.terms) > 0 for part in same)
     if words == len(rest) and 0 < new_words == len(others):
-        is_value = new.cue == 3 or (new.cue == 2 and words == 1)
+        is_value = is_telling and (new.cue == 3 or (new.cue == 2 and words == 1))
         return told if is_value and max(words, new_words) <= telling + 1 else 0.0
-    apart = min(words, new_words) > 0
+    apart, few = min(words, new_words) > 0, max(words, new_words) <= _FEW_PARTS
     enough = 2 * least if apart and new.cue == 2 else least
     for one, other in product(others, rest) if new.cue > 1 else ():
+        # Of what else is measured, a chat has many: two response times in milliseconds are of two things.
+        half = (
+            few and new.cue == 3 and about >= least and (one.kind != "number" or _MONEY.fullmatch(one.unit))
+        )
         if one.is_instead_of(other) and (
             (not apart and max(words, new_words) <= telling)
-            or (one.new and told >= enough and one.is_alike(other))
+            or (one.new and told >= (least / 2 if half else enough) and one.is_alike(other))
         ):
             return told
     return 0.0
