@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from memory_agent.errors import InvalidInput
@@ -105,6 +105,11 @@ def offset_at(time: datetime, zone: tzinfo | None) -> int | None:
         return None if zone is None else _offset(time.astimezone(zone))
     except OverflowError:
         return None
+
+
+def at_offset(time: datetime, minutes: int | None) -> datetime:
+    """`time` by a clock that is so many minutes ahead of UTC; as it is if there is no telling."""
+    return time.astimezone(timezone(timedelta(minutes=minutes))) if minutes else time
 
 
 def _offset(time: object) -> int:

@@ -15,11 +15,12 @@ from memory_agent.agent.arguments import (
     checked_flag,
     checked_importance,
     checked_include,
+    checked_now,
     checked_through,
 )
 from memory_agent.agent.facts import FactCalls
 from memory_agent.agent.search import SearchCalls
-from memory_agent.checks import MAX_CONTENT_CHARS, checked_id, checked_text, checked_time, checked_turn_ids
+from memory_agent.checks import MAX_CONTENT_CHARS, checked_id, checked_text, checked_turn_ids
 from memory_agent.domain import (
     DEFAULT_TENANT,
     HistoryPage,
@@ -459,7 +460,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         cfg, core = self._service.cfg, self._core
         checked_text("user_message", user_message, max_chars=MAX_CONTENT_CHARS)
         budget = cfg.max_context_tokens if max_tokens is None else checked_count("max_tokens", max_tokens)
-        until = None if now is None else checked_time("now", now)
+        asked_at = checked_now(now, self._service.clock, cfg.zone)
         checked_include(include)
         # Facts of the latest turns are still to be extracted, or their vectors to be made, while it is down.
         missing = sorted(core.worker.down & {"embedder", "llm"})
@@ -471,8 +472,8 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
             price=cfg.recall_price if price is None else checked_choice("price", price),
             window=checked_flag("window", window),
             top_k=cfg.most_recollections if top_k is None else checked_count("top_k", top_k),
-            now=until or self._service.clock.now(),
-            until=until,
+            now=asked_at,
+            until=None if now is None else asked_at,
             reach=self._reach(scope),
             missing=missing,
         )

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, get_args
 from memory_agent.checks import (
     MAX_CONTENT_CHARS,
     MAX_ID_CHARS,
+    at_offset,
     checked_id,
     checked_tag,
     checked_text,
     checked_time,
     is_number,
     is_whole,
+    time_and_offset,
 )
 from memory_agent.conversations.people import checked_limit, find_thread, list_threads
 from memory_agent.domain import MAX_SEQ, ROLES, Detail, Preset, Reach, RecallPrice, role_of
@@ -23,10 +25,11 @@ from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Collection, Sequence
-    from datetime import datetime
+    from datetime import datetime, tzinfo
     from types import TracebackType
 
     from memory_agent.domain import MemoryEvent, Role, Scope, ThreadsPage, ThreadSummary
+    from memory_agent.ports import Clock
     from memory_agent.service import MemoryService
     from memory_agent.wiring import Core
 
@@ -83,6 +86,11 @@ def checked_about(about: str | None) -> str | None:
 def checked_times(**times: datetime | None) -> dict[str, datetime]:
     """Those of the times that are given, by the names of their arguments."""
     return {name: checked_time(name, time) for name, time in times.items() if time is not None}
+
+
+def checked_now(now: datetime | None, clock: Clock, zone: tzinfo | None) -> datetime:
+    """When something is asked (None: now), by the clock of who asks: in UTC that of `zone`, if there is one."""
+    return at_offset(*time_and_offset("now", clock.now() if now is None else now, zone))
 
 
 def checked_query(query: object, role: object) -> Role | None:

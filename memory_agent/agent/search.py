@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from memory_agent.agent.arguments import ThreadCalls, checked_count, checked_query, checked_times
+from memory_agent.agent.arguments import ThreadCalls, checked_count, checked_now, checked_query, checked_times
 from memory_agent.checks import checked_metadata, checked_tag
 from memory_agent.facts.fold import called
 from memory_agent.search.request import RowFilter, SearchRequest
@@ -94,7 +94,7 @@ async def search_turns(
         query=query,
         top_k=wanted,
         where=RowFilter(thread_id=scope.thread_id, role=said_by, **checked_times(since=since, until=until)),
-        now=checked_times(now=now).get("now", service.clock.now()),
+        now=checked_now(now, service.clock, service.cfg.zone),
         topic_ids=topic_ids,
         metadata=checked_metadata(metadata),
     )

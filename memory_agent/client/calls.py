@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 from memory_agent.agent import arguments
 from memory_agent.checks import (
     MAX_CONTENT_CHARS,
+    at_offset,
     checked_id,
     checked_metadata,
     checked_tag,
@@ -20,6 +21,7 @@ from memory_agent.checks import (
     checked_time,
     checked_timeout,
     checked_turn_ids,
+    time_and_offset,
 )
 from memory_agent.client.connection import Call, encoded, value_of, value_or_none
 from memory_agent.conversations.sessions import checked_participants
@@ -57,7 +59,8 @@ _SHORTEST_SLICE_SECONDS: Final = 0.1
 _IDS: Final = ("user_id", "thread_id", "session_id", "turn_id", "topic_id", "turn_or_topic", "into")
 _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     **{name: partial(checked_id, name) for name in _IDS},
-    **{name: partial(checked_time, name) for name in ("as_of", "recorded_by", "since", "until", "now")},
+    **{name: partial(checked_time, name) for name in ("as_of", "recorded_by", "since", "until")},
+    "now": lambda now: at_offset(*time_and_offset("now", now, None)),
     **{name: partial(arguments.checked_count, name) for name in ("top_k", "max_tokens")},
     **{name: partial(arguments.checked_choice, name) for name in ("preset", "price", "scope")},
     **{name: partial(arguments.checked_flag, name) for name in ("useful", "window")},

@@ -182,7 +182,8 @@ class SearchRow:
     `vectors`: shape (passages, dimension), unit length, to 1/254 of the largest number of each; long turns have several passages.
     `terms`: normalised term -> how often it occurs, and the entities that the turn names (`Entity.term` -> 1);
     `length`: how many words that are, without the entities.
-    `session_id`, `speaker` and `utc_offset_minutes` are the turn's, `signs` what its text shows at a glance.
+    `session_id`, `speaker` and `utc_offset_minutes` are the turn's, `signs` what its text shows at a glance, `told_days` the first
+    and the last day of each time that it tells of, one after the other, as `date.toordinal` numbers them.
     `tokens`: the vectors of its first tokens as `search.late_interaction` packs them, for `RowStore.token_codes`; stores read rows
     without them.
     `embedder`: the fingerprint of what made the vectors, `language`: by which the terms were made; rows made otherwise
@@ -206,6 +207,7 @@ class SearchRow:
     speaker: str | None = None
     utc_offset_minutes: int | None = None
     signs: TurnFeatures = TurnFeatures()
+    told_days: tuple[int, ...] = ()
     tokens: bytes = b""
     index_seq: int = 0
     erased: bool = False
@@ -221,13 +223,14 @@ class SearchRow:
         words: Mapping[str, int],
         entities: Iterable[Entity],
         features: TurnFeatures,
+        told_days: tuple[int, ...],
         *,
         vectors: NDArray[np.floating[Any]],
         embedder: str,
         language: str,
         tokens: bytes = b"",
     ) -> SearchRow:
-        """The row of a turn with these `words`, `entities` and `features`."""
+        """The row of a turn with these `words`, `entities`, `features` and `told_days`."""
         return cls(
             turn_id=turn.id,
             user_id=turn.user_id,
@@ -244,6 +247,7 @@ class SearchRow:
             speaker=turn.speaker,
             utc_offset_minutes=turn.utc_offset_minutes,
             signs=features,
+            told_days=told_days,
             tokens=tokens,
         )
 

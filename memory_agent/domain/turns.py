@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
 
+from memory_agent.checks import at_offset
 from memory_agent.domain.base import OfThread
 from memory_agent.domain.recalled import RECALLED, said_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from memory_agent.domain.base import Role, Stage
     from memory_agent.domain.search import Entity
@@ -122,8 +123,7 @@ class Turn(OfThread):
     @property
     def local_time(self) -> datetime:
         """`timestamp` by the speaker's clock; in UTC if nothing told how that was set."""
-        minutes = self.utc_offset_minutes
-        return self.timestamp.astimezone(timezone(timedelta(minutes=minutes))) if minutes else self.timestamp
+        return at_offset(self.timestamp, self.utc_offset_minutes)
 
 
 _SAID: Final = ("role", "content", "speaker", "importance", "metadata", "entities")

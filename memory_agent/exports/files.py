@@ -97,7 +97,7 @@ def _read_topic(given: dict[str, Any]) -> Topic:
 
 
 _ROW: Final = ("turn_id", "user_id", "thread_id", "seq", "role", "timestamp", "session_id", "speaker")
-_ROW_PLAIN: Final = ("utc_offset_minutes", "terms", "length", "embedder", "language")
+_ROW_PLAIN: Final = ("utc_offset_minutes", "told_days", "terms", "length", "embedder", "language")
 
 
 def _row(row: SearchRow) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def _row(row: SearchRow) -> dict[str, Any]:
     written = {name: getattr(row, name) for name in (*_ROW, *_ROW_PLAIN)}
     written |= {"timestamp": _iso(row.timestamp), "terms": dict(row.terms), "signs": row.signs.packed}
     written |= {"passages": passages, "vectors": _base64(vectors), "tokens": _base64(row.tokens)}
-    return {name: value for name, value in written.items() if value not in (None, "")}
+    return {name: value for name, value in written.items() if value not in (None, "", ())}
 
 
 def _read_row(given: dict[str, Any]) -> SearchRow:
@@ -113,6 +113,7 @@ def _read_row(given: dict[str, Any]) -> SearchRow:
     tokens = base64.b64decode(given.pop("tokens", ""), validate=True)
     signs, passages = domain.TurnFeatures.unpacked(given.pop("signs")), given.pop("passages")
     given["timestamp"] = datetime.fromisoformat(given["timestamp"])
+    given["told_days"] = tuple(given.get("told_days", ()))
     given = {"embedder": "", "language": "", **given}
     return SearchRow(vectors=unpack_vectors(vectors, passages), tokens=tokens, signs=signs, **given)
 

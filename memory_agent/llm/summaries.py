@@ -119,7 +119,7 @@ def as_said(turns: Sequence[Turn]) -> list[Said]:
             number=turn.seq,
             who=turn.speaker or turn.role,
             text=turn.shown,
-            at=turn.timestamp,
+            at=turn.local_time,
             is_reply=turn.role != "user",
         )
         for turn in turns
@@ -262,7 +262,7 @@ class ExtractiveSummarizer:
         """See `Summarizer`. Who is shown with the turn's date, which its "yesterday" needs to be understood."""
         if not turns:
             return Summed(text=previous or "")
-        said = [(f"{turn.speaker or turn.role} ({turn.timestamp:%Y-%m-%d})", turn.said) for turn in turns]
+        said = [(f"{turn.speaker or turn.role} ({turn.local_time:%Y-%m-%d})", turn.said) for turn in turns]
         # In a thread, for long turns take it tenths of a second.
         return Summed(text=await asyncio.to_thread(self._summarize, previous, said))
 

@@ -24,6 +24,7 @@ from memory_agent.search.late_interaction import is_readable, packed, word_vecto
 from memory_agent.search.user_index import unread
 from memory_agent.text.corrections import features_of
 from memory_agent.text.terms import count_terms, made_with
+from memory_agent.text.times import told_days
 from memory_agent.text.writing import MULTILINGUAL, is_read
 
 if TYPE_CHECKING:
@@ -213,7 +214,12 @@ class Indexer:
         made = await embedded_by(fresh, self._embedder, ahead=ahead)
         read = await asyncio.to_thread(
             lambda: [
-                (count_terms(turn.searchable_text, self._language), features_of(turn.said)) for turn in turns
+                (
+                    count_terms(turn.searchable_text, self._language),
+                    features_of(turn.said),
+                    told_days(turn.said, turn.local_time),
+                )
+                for turn in turns
             ]
         )
         named = await self._spotter.of_turns(turns)
@@ -224,12 +230,13 @@ class Indexer:
                 words,
                 entities,
                 features,
+                days,
                 vectors=made[turn.id][0],
                 tokens=made[turn.id][1],
                 embedder=self._embedder.fingerprint,
                 language=made_with(self._language),
             )
-            for turn, (words, features), entities in zip(turns, read, named, strict=True)
+            for turn, (words, features, days), entities in zip(turns, read, named, strict=True)
         }
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from memory_agent.checks import at_offset, offset_at
 from memory_agent.errors import BackendError, EmbedderError, EmbedderUnavailable
 from memory_agent.ports import known_scripts
 from memory_agent.search.fusion import Background, best_first, fuse, normalised
@@ -15,7 +16,7 @@ from memory_agent.search.request import AnalysedQuery
 from memory_agent.text.question import gist_of, read_question
 from memory_agent.text.subjects import everyday_sentences
 from memory_agent.text.terms import count_terms
-from memory_agent.text.times import TimeSpan, relative_event, time_spans
+from memory_agent.text.times import NamedTimes, TimeSpan, named_times, relative_event
 from memory_agent.text.writing import is_read, main_script
 
 if TYPE_CHECKING:
@@ -69,13 +70,21 @@ class Questioner:
     ) -> AnalysedQuery:
         """The question as rows are scored for it. `known` and `called`: see `read_question`; `resident`: the user's rows, if in memory; `said`: what its asker said before it."""
         question = read_question(query, known=known, called=called)
+        times = resident.known_times() if resident is not None else None
+        if resident is not None and not now.utcoffset():
+            now = at_offset(now, resident.last_offset)
+        named = NamedTimes() if question.tells else named_times(query, now=now, known=times)
+        # When something was said is compared by itself.
+        rest = without_times(query, named.words)
         terms = without_name(await self._terms(query, degraded), question.names, self._language)
+        of_times = {term for words in named.words for term in count_terms(words, self._language)}
+        of_times -= count_terms(rest, self._language).keys() if of_times else set()
+        terms = [term for term in terms if term not in of_times]
         share = _share_of_said(question, len(terms)) if said else 0.0
         vector, gist, before = await self._embed(
-            query, gist_of(query, question.names), degraded, (said, share)
+            query, rest, gist_of(rest, question.names), degraded, (said, share)
         )
-        times = resident.known_times() if resident is not None else None
-        spans = () if question.tells else time_spans(query, now=now, known=times)
+        spans = named.spans
         event = None if question.tells else relative_event(query)
         if event is not None and resident is not None:
             spans += await self._told_from(event, where, resident, degraded)
@@ -88,6 +97,8 @@ class Questioner:
             script=main_script(query),
             said=before,
             spans=spans,
+            time_words=named.words,
+            offset=offset_at(now, now.tzinfo) or 0,
         )
 
     async def _terms(self, query: str, degraded: list[str]) -> list[str]:
@@ -123,7 +134,7 @@ class Questioner:
         degraded: list[str],
     ) -> tuple[TimeSpan, ...]:
         """The time that "two weeks before the wedding" names: told from the turn that is found for "the wedding"."""
-        vector, gist, _ = await self._embed(event.event, event.event, degraded)
+        vector, gist, _ = await self._embed(event.event, event.event, event.event, degraded)
         terms = list(count_terms(event.event, self._language))
         asked = AnalysedQuery(question=read_question(event.event), terms=terms, query=vector, gist=gist)
         scored = resident.score(asked, where=where)
@@ -140,27 +151,31 @@ class Questioner:
     async def _embed(
         self,
         query: str,
+        rest: str,
         gist: str,
         degraded: list[str],
         said: tuple[str, float] = ("", 0.0),
     ) -> tuple[Floats | None, Floats | None, Floats | None]:
-        """The question's vector, the mean of it and its gist's, and that of what was `said`, if it counts; none in a script it doesn't read.
+        """The question's vector, the mean of its rest's and gist's, and that of what was `said`, if it counts.
+
+        None in a script that the embedder doesn't read. `rest`: the question without the times in it.
 
         `said`: what counts in the mean, and how much. In a conversation that was the question before this one, whose vector embedders keep.
         """
         before, share = said
-        texts = [query, gist] if gist != query else [query]
+        texts = dict.fromkeys((query, rest, gist, *([before] if share else [])))
         try:
-            vectors = await self._embedder.embed([*texts, before] if share else texts, purpose="query")
+            vectors = await self._embedder.embed([*texts], purpose="query")
         except (EmbedderUnavailable, EmbedderError):
             degraded.append("embedder")
             return None, None, None
         if not is_read(query, known_scripts(self._embedder)):
             return None, None, None
-        mean = _at_unit_length(vectors[: len(texts)].sum(axis=0))
+        vector_of = dict(zip(texts, vectors, strict=True))
+        mean = _at_unit_length(vector_of[rest] + vector_of[gist])
         if share:
-            mean = _at_unit_length((1.0 - share) * mean + share * vectors[-1])
-        return vectors[0], mean, vectors[-1] if share else None
+            mean = _at_unit_length((1.0 - share) * mean + share * vector_of[before])
+        return vector_of[query], mean, vector_of[before] if share else None
 
 
 def _at_unit_length(vector: Floats) -> Floats:
@@ -173,6 +188,14 @@ def _share_of_said(question: Question, terms: int) -> float:
         return 0.0
     share = _MOST_OF_SAID * min(1.0, _FEW_TERMS / max(terms, 1))
     return share if share >= _LEAST_OF_SAID else 0.0
+
+
+def without_times(query: str, words: Sequence[str]) -> str:
+    """The question without the `words` that name times in it; all of it where nothing else is there."""
+    rest = query
+    for each in words:
+        rest = rest.replace(each, " ")
+    return rest if any(map(str.isalnum, rest)) else query
 
 
 def without_name(terms: Sequence[str], names: Collection[str], language: str) -> list[str]:

@@ -80,8 +80,9 @@ class AnalysedQuery:
     `terms`: its words and entities; `query`: its vector, and `gist`: that of it and of what is left of it without
     question words and names, float32, shape (dimension,), unit length, None without an embedder; `background`: see
     `Background` in `memory_agent.search.fusion`; `script`: that it is written in; `here`: the thread in which it is asked;
-    `spans`: the times it names; `with_assistant`: an assistant takes part in what is searched; `said`: the vector of
-    what was said before it, if it is understood by that.
+    `spans`: the times it names, in `time_words`; `offset`: the minutes by which its asker's clock is ahead of UTC;
+    `with_assistant`: an assistant takes part in what is searched; `said`: the vector of what was said before it, if it is
+    understood by that.
     """
 
     question: Question
@@ -92,6 +93,8 @@ class AnalysedQuery:
     script: str = ""
     here: str | None = None
     spans: Sequence[TimeSpan] = ()
+    time_words: Sequence[str] = ()
+    offset: int = 0
     with_assistant: bool = False
     said: Floats | None = None
 

@@ -46,6 +46,7 @@ from memory_agent.text.corrections import claims_of, features_of, replaces
 from memory_agent.text.names import MAX_CHARS
 from memory_agent.text.question import read_question
 from memory_agent.text.terms import count_terms
+from memory_agent.text.times import told_days
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -261,6 +262,8 @@ def corrected(ranking: Sequence[str], replaced: Mapping[str, str], *, formerly: 
     return order
 
 
+_NEAR: Final = 0.5
+"""Nearness of a turn that says what is asked about."""
 _MOST_TERMS: Final = 7
 """A message of many words goes back to a turn by a few of them: no more than so many rare terms are looked for in the best one."""
 
@@ -307,6 +310,18 @@ class CurrentSearch:
         terms, frequency = self.asked.terms, self.statistics.frequency
         named = any(term.startswith("@") and frequency.get(term) for term in terms)
         return 0.0 if named else self.statistics.weight(terms, most=_MOST_TERMS)
+
+    def reach(self, scored: Scored) -> np.float32:
+        """How much its meaning tells of a question that names a time: of "What did I do on Monday?" that is little.
+
+        1 where the best turn is `_NEAR`, and so where no time is named.
+        """
+        meaning = scored.values["meaning"]
+        if not self.asked.spans or np.isnan(meaning).all():
+            return np.float32(1.0)
+        least = unrelated(meaning, background=self.asked.background, whole=self.index.whole)
+        nearness = (np.nanmax(meaning) - least) / max(1.0 - least, 1e-3)
+        return np.float32(np.clip(nearness / _NEAR, 0.0, 1.0))
 
     def shared(self, turn_ids: Sequence[str]) -> dict[str, list[str]]:
         """The question's terms that each of the turns holds."""
@@ -421,6 +436,7 @@ class Searcher:
             count_terms(turn.searchable_text, language),
             self._spotter.of_unindexed(turn),
             features_of(turn.said),
+            told_days(turn.said, turn.local_time),
             vectors=np.empty((0, 0), dtype=np.float32),
             embedder="",
             language=language,
@@ -493,6 +509,8 @@ class Searcher:
         if "here" in values and values["here"].all():
             del values["here"]
         weights = for_sessions(self._without_detail, sessions)
+        reach = current.reach(scored)
+        values |= {each: reach * values[each] for each in ("meaning", "meaning_around") if each in values}
         scores = fuse(values, weights)
         # Once: while tokens are waited for, rows may come into the index.
         similarity = (
@@ -507,7 +525,7 @@ class Searcher:
             found = await self._word_by_word(current, scored, shortlist, values["words"])
             if found is not None:
                 detail, best_detail = found
-                values, weights = values | {"detail": detail}, for_sessions(self._weights, sessions)
+                values, weights = values | {"detail": reach * detail}, for_sessions(self._weights, sessions)
                 scores = fuse(values, weights)
         scores = self._results(scores, similarity)
         most = request.top_k + _BEYOND
@@ -585,7 +603,7 @@ class Searcher:
         before, after = current.index.beside(turn_ids)
         shortlist = Shortlist(
             query=current.request.query,
-            names=current.asked.question.names,
+            names=(*current.asked.question.names, *current.asked.time_words),
             statistics=current.statistics,
             user_id=current.request.scope.user_id,
             turn_ids=turn_ids,

@@ -15,7 +15,7 @@ import time
 from array import array
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -237,6 +237,10 @@ class TurnOrder:
 _BYTES_PER_ROW: Final = 520
 """Ids, lists and dictionary entries, as measured with tracemalloc, and its neighbours."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SECONDS_OF_DAY: Final = 86_400.0
+_YEAR_OF_SECONDS: Final = 366 * _SECONDS_OF_DAY
+_TOLD_OF_ANOTHER: Final = 0.9
+"""What tells of another day tells a little less of the day on which it was said."""
 _MOST_NAMES: Final = 3.0
 _UNSAID_SIDE: Final = 0.3
 _SIDE_OF_MESSAGE: Final = 0.5
@@ -297,6 +301,12 @@ class ResidentIndex:
         self._speakers: dict[str, int] = {}
         self._speaker = array("i")
         self._time = array("d")
+        self._offset = array("f")
+        """Minutes by which the speaker's clock was ahead of UTC; NaN where nothing told it."""
+        self._told_row = array("i")
+        self._told_from = array("d")
+        self._told_to = array("d")
+        """Rows that tell of times, once for each, and the times in `civil_seconds`."""
         self._first_at, self._last_at = math.inf, -math.inf
         self._rivals: dict[tuple[int, int], dict[str, float]] = {}
         self._signs = array("B")
@@ -332,10 +342,17 @@ class ResidentIndex:
         return self._scripts.unread
 
     def known_times(self) -> tuple[datetime, datetime] | None:
-        """Timestamps of the first and the last row; None without rows."""
+        """The first time at which something was said, and the last, or one within a year after it that was told of."""
         if not self._turn_ids:
             return None
-        return _moment(self._first_at), _moment(self._last_at)
+        told = (time for time in self._told_to if time <= self._last_at + _YEAR_OF_SECONDS)
+        return _moment(self._first_at), _moment(max(self._last_at, *told, -math.inf))
+
+    @property
+    def last_offset(self) -> int | None:
+        """Minutes by which the clock of who spoke last was ahead of UTC; None where nothing told it."""
+        known = np.flatnonzero(~np.isnan(np.array(self._offset, dtype=np.float32)))
+        return int(self._offset[known[np.array(self._time)[known].argmax()]]) if len(known) else None
 
     def extend(self, rows: Sequence[SearchRow]) -> bool:
         """Take in rows, `head` then being the highest `index_seq`; False, with nothing changed, if they replace or erase rows here.
@@ -363,7 +380,7 @@ class ResidentIndex:
             "meaning_around": around,
             **self._scripts.of_words(words, asked.script, asked.terms),
             "person": self._by_who_spoke(asked),
-            "dates": span_match(np.array(self._time), asked.spans),
+            "dates": self._by_date(asked),
             **self._by_signs(asked.question),
             "here": self._of_thread(asked.here),
         }
@@ -406,8 +423,11 @@ class ResidentIndex:
         return dict(zip(here, self._postings.held_by(positions, terms), strict=True))
 
     def time_of(self, turn_id: str) -> datetime:
-        """Timestamp of the turn, which has a row here."""
-        return _moment(self._time[self._position[turn_id]])
+        """When the turn, which has a row here, was said by its speaker's clock."""
+        position = self._position[turn_id]
+        offset = self._offset[position]
+        minutes = timedelta(minutes=0 if math.isnan(offset) else offset)
+        return _moment(self._time[position]).astimezone(timezone(minutes))
 
     def entity_counts(self, thread_id: str | None) -> list[EntityCount]:
         """The entities that the turns of the thread (None: all) name, by first mention."""
@@ -487,6 +507,19 @@ class ResidentIndex:
         return found
 
     # --- signals ---------------------------------------------------------------------------------------------
+    def _by_date(self, asked: AnalysedQuery) -> Floats:
+        """How well the time at which each row was said, or of which it tells, fits those that the question names."""
+        if not asked.spans:
+            return np.zeros(len(self), dtype=np.float32)
+        offset = np.array(self._offset, dtype=np.float64)
+        said = np.array(self._time) + 60.0 * np.where(np.isnan(offset), asked.offset, offset)
+        match = span_match(said, said, asked.spans)
+        rows = np.array(self._told_row, dtype=np.intp)
+        told = span_match(np.array(self._told_from), np.array(self._told_to), asked.spans)
+        match[rows] *= np.float32(_TOLD_OF_ANOTHER)
+        np.maximum.at(match, rows, told)
+        return match
+
     def _by_who_spoke(self, asked: AnalysedQuery) -> Floats:
         """1 for turns of the person that the question names, or of the side of the chat that it speaks of.
 
@@ -563,7 +596,12 @@ class ResidentIndex:
             -1 if row.speaker is None else self._speakers.setdefault(row.speaker, len(self._speakers))
         )
         self._take_time(_epoch_seconds(row.timestamp))
+        self._offset.append(math.nan if row.utc_offset_minutes is None else row.utc_offset_minutes)
         self._signs.append(row.signs.packed)
+        for first, last in zip(row.told_days[::2], row.told_days[1::2], strict=True):
+            self._told_row.append(self._position[row.turn_id])
+            self._told_from.append(_SECONDS_OF_DAY * (first - _EPOCH.toordinal()))
+            self._told_to.append(_SECONDS_OF_DAY * (last + 1 - _EPOCH.toordinal()))
         self._scripts.add(row.terms)
         self._postings.add(row.terms, row.length)
         before = self._places.add(row.thread_id, row.session_id, row.seq)

@@ -258,6 +258,7 @@ ROW: Final = Fields(
         "speaker": _OPTIONAL,
         "utc_offset_minutes": _WHOLE.or_absent(),
         "signs": _SIGNS,
+        "told_days": _LIST.or_absent(tuple),
         "vectors": _BYTES,
         "passages": _WHOLE,
         "terms": _TEXT,

@@ -28,7 +28,7 @@ _LIST: Final = lazily(re.compile, r"(?<!\(\?P)<([a-z_]+)>")
 _LISTED: Final = frozenset(
     {
         "kin", "months", "short_months", "weekdays", "seasons", "holidays", "ordinals", "units", "numbers", "vague",
-        "distances", "periods", "parts", "subjects", "occasions", "conditions",
+        "distances", "periods", "parts", "nth", "subjects", "occasions", "conditions",
     }
 )  # fmt: skip
 

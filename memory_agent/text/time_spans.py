@@ -42,14 +42,25 @@ TWO_AND_YEAR: Final = lazily(
 )
 EVENT: Final = lazily(regex.compile, r"[^?.!,;:\n_]{2,80}")
 EVENT_END: Final = any_of("times", "patterns.event_end")
-BEFORE_NAME, BEFORE_VERB_MONTH, PAST, HABIT, SINCE, _OPEN_END = (
+BEFORE_NAME, BEFORE_VERB_MONTH, PAST, HABIT, _SINCE, _OPEN_END = (
     any_of("times", f"patterns.{name}", regex.IGNORECASE)
     for name in ["before_name", "before_verb_month", "past", "habit", "since", "open_end"]
 )
+WITHIN_NEXT, WITHIN_LAST, BEFORE_NUMERIC, AROUND, AROUND_BEHIND, DAY_BESIDE, _BEFORE, _BY, JOINED = (
+    any_of("times", f"patterns.{name}", regex.IGNORECASE)
+    for name in [
+        *("within_next", "within_last", "before_numeric", "around", "around_behind", "day_beside"),
+        *("before_behind", "by_behind", "joined_behind"),
+    ]
+)
+_TWO_ALONE: Final = lazily(
+    regex.compile,
+    rf"{_NOT_IN_NUMBER}(?P<first>\d{{1,2}})(?:/(?P<second>\d{{1,2}})|\.(?P<second>\d{{1,2}})\.)(?![A-Za-z\d_/-]|[./]\d)",
+)
 
 
-def _easter(year: int) -> tuple[date, date]:
-    """Easter Sunday and Monday, by the anonymous Gregorian computus (Meeus, Astronomical Algorithms, chapter 8)."""
+def _easter(year: int) -> date:
+    """Easter Sunday, by the anonymous Gregorian computus (Meeus, Astronomical Algorithms, chapter 8)."""
     a, (b, c) = year % 19, divmod(year, 100)
     d, e = divmod(b, 4)
     g = (8 * b + 13) // 25
@@ -58,16 +69,18 @@ def _easter(year: int) -> tuple[date, date]:
     m = (32 + 2 * e + 2 * i - h - k) % 7
     n = (a + 11 * h + 22 * m) // 451
     month, day = divmod(h + m - 7 * n + 114, 31)
-    sunday = date(year, month, day + 1)
-    return sunday, sunday + timedelta(days=1)
+    return date(year, month, day + 1)
 
 
 def _holiday(told: Any) -> Callable[[int], tuple[date, date]]:
-    """The first and last day of a holiday in a year: of [month, day, how many days], or "easter"."""
-    if told == "easter":
-        return _easter
+    """The first and last day of a holiday in a year: of [month, day, how many days]; of ["easter", days after it, how many]."""
     month, day, days = told
-    return lambda year: (date(year, month, day), date(year, month, day) + timedelta(days=days - 1))
+
+    def days_of(year: int) -> tuple[date, date]:
+        first = _easter(year) + timedelta(days=day) if month == "easter" else date(year, month, day)
+        return first, first + timedelta(days=days - 1)
+
+    return days_of
 
 
 def _pair(told: str) -> tuple[str, int]:
@@ -82,6 +95,7 @@ _MEANINGS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "seasons": int,  # the first month of each; it has three
     "holidays": _holiday,
     "ordinals": int,
+    "nth": int,
     "units": lambda unit: unit if unit in UNIT_DAYS else UNIT_DAYS[unit],
     "numbers": int,
     "vague": tuple,  # from how many to how many, about
@@ -164,8 +178,9 @@ def lead_of(word: str | None) -> str:
 
 def open_end(before: str, after: str) -> str:
     """ "since", "before", "after", "by" or "from" if the text before a time (or behind it) opens it so; else empty."""
-    if SINCE.match(after):
-        return "since"
+    for lead, behind in (("since", _SINCE), ("before", _BEFORE), ("by", _BY)):
+        if behind.match(after):
+            return lead
     match = _OPEN_END.search(before)
     if match is None or match["unit"]:  # "two weeks before August": told from it, not open
         return ""
@@ -181,11 +196,15 @@ _DAY: Final = timedelta(days=1)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimeSpan:
-    """From `start` up to but not including `end`, both aware; `precision`: what the question named."""
+    """From `start` up to but not including `end`, both aware; `precision`: what the question named.
+
+    `weight`: how likely it is what was meant, against others of the question.
+    """
 
     start: datetime
     end: datetime
     precision: Precision
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -194,6 +213,8 @@ class Frame:
 
     now: datetime
     known: tuple[datetime, datetime] | None = None
+    told: bool = False
+    """Somebody tells of a time at `now`: without a year it is the nearest of its kind; else it is asked for, and past."""
 
     def at(self, year: int, month: int, day: int) -> datetime:
         return datetime(year, month, day, tzinfo=self.now.tzinfo)
@@ -222,6 +243,8 @@ class TimeMention:
     years: tuple[int, ...] = ()
     lead: str = ""
     is_date: bool = False
+    weekday: int | None = None
+    """Of a weekday that nothing but the tense tells which one it is."""
 
 
 def _numeric(text: str, frame: Frame) -> Iterator[TimeMention]:
@@ -236,6 +259,33 @@ def _numeric(text: str, frame: Frame) -> Iterator[TimeMention]:
             yield from _dated(match, frame, match["year"], first, match["second"])
 
 
+def _day_and_month(text: str, frame: Frame) -> Iterator[TimeMention]:
+    """3/14, 14/3 and 3/3, where one order is possible in the whole text; 3/5 in Chinese characters, kana and Hangul."""
+    pairs = [(match, int(match["first"]), int(match["second"])) for match in _TWO_ALONE.finditer(text)]
+    orders = {first > 12 for _, first, second in pairs if (first > 12) != (second > 12)}
+    if not text.isascii():
+        orders = orders or {False}
+    for match, first, second in pairs:
+        leads = not text.isascii() or BEFORE_NUMERIC.search(text[max(0, match.start() - 16) : match.start()])
+        if (leads or len(pairs) > 1) and (len(orders) == 1 or first == second):
+            day, month = (first, second) if True in orders else (second, first)
+            yield from _dated(match, frame, None, month, str(day))
+
+
+def _weeks(text: str, frame: Frame) -> Iterator[TimeMention]:
+    """Weeks by their number: "week 11", 2026-W11."""
+    for match in matches("week", text):
+        week, year = int(match["week"]), match.groupdict().get("year")
+        if 1 <= week <= 53:
+
+            def of_year(year: int, week: int = week) -> TimeSpan:
+                monday = date.fromisocalendar(year, 1, 1) + timedelta(weeks=week - 1)
+                return frame.days(monday, monday + 6 * _DAY, "week")
+
+            years = (int(year),) if year else ()
+            yield TimeMention(at=match.start(), to=match.end(), of_year=of_year, years=years)
+
+
 def _month_and_day(text: str, frame: Frame) -> Iterator[TimeMention]:
     months = known("months")
     for match in matches("month_day", text):
@@ -244,7 +294,8 @@ def _month_and_day(text: str, frame: Frame) -> Iterator[TimeMention]:
         if name in all_words("times", "verb_months") and not BEFORE_VERB_MONTH.search(before):
             continue
         month = months[name.casefold()]
-        yield from _dated(match, frame, match["year"], month, match["day"], match["last"])
+        day = match["day"] or str(known("ordinals")[match["word"].casefold()])
+        yield from _dated(match, frame, match["year"], month, day, match["last"])
     for match in matches("day_month", text):
         month = months[match["month"].casefold()]
         day = match["day"] or str(known("ordinals")[match["word"].casefold()])
@@ -260,11 +311,12 @@ def _dates(text: str, frame: Frame) -> Iterator[TimeMention]:
         lead = lead_of(match["lead"])
         if month := match["month"]:
             day = match["day"] and str(number(match["day"]) or "")
-            yield from _dated(match, frame, year, number(month) or 0, day, lead=lead)
+            last = match.groupdict().get("last")
+            yield from _dated(match, frame, year, number(month) or 0, day, last, lead)
         elif match["name"]:
             yield _by_name(match, frame, match["name"].casefold(), year, lead)
         elif match["year"]:
-            yield _a_year(match, frame, "")
+            yield _a_year(match, frame)
 
 
 def _dated(
@@ -302,13 +354,12 @@ def _named(text: str, frame: Frame) -> Iterator[TimeMention]:
         start = max(0, match.start() - 40)
         before = BEFORE_NAME.search(text[start : match.start()])
         lead = lead_of(before["lead"]) if before else ""
-        part = ((before and before["part"]) or "").casefold()
+        part = (before and before["part"]) or ""
         year = match["year"]
         if match["rel"]:
             year = str(frame.now.year + _RELATIVE[lead_of(match["rel"])])
         if _is_time(match["name"], lead, part, year):
-            at = start + before.start("part") if before and part else None
-            yield _by_name(match, frame, match["name"].casefold(), year, lead, part, at)
+            yield _by_name(match, frame, match["name"].casefold(), year, lead)
 
 
 def _is_time(name: str, lead: str, part: str, year: str | None) -> bool:
@@ -330,56 +381,38 @@ def _by_name(
     name: str,
     year: str | None,
     lead: str = "",
-    part: str = "",
-    at: int | None = None,
 ) -> TimeMention:
     months, seasons = known("months"), known("seasons")
 
     def of_year(year: int) -> TimeSpan:
         if name in months:
-            span = frame.months(year, months[name], 1, "month")
-        elif name in seasons:
-            span = frame.months(year, seasons[name], 3, "season")
-        else:
-            first, last = known("holidays")[name](year)
-            span = frame.days(first, last, "day")
-        return _part(span, part)
+            return frame.months(year, months[name], 1, "month")
+        if name in seasons:
+            return frame.months(year, seasons[name], 3, "season")
+        return frame.days(*known("holidays")[name](year), "day")
 
     years: tuple[int, ...] = (int(year),) if year else ()
     if year and seasons.get(name) == 12:  # "winter 2023" began in that year or ended in it
         years = (int(year) - 1, int(year))
-    at = match.start() if at is None else at
-    return TimeMention(at=at, to=match.end(), of_year=of_year, years=years, lead=lead)
+    return TimeMention(at=match.start(), to=match.end(), of_year=of_year, years=years, lead=lead)
 
 
 def _years(text: str, frame: Frame) -> Iterator[TimeMention]:
     for match in matches("year", text):
-        lead = match["lead"].casefold()
-        part = lead if lead in known("parts") else (match["part"] or "").casefold()
-        yield _a_year(match, frame, part)
+        yield _a_year(match, frame)
 
 
-def _a_year(match: regex.Match[str], frame: Frame, part: str) -> TimeMention:
+def _a_year(match: regex.Match[str], frame: Frame) -> TimeMention:
     year = int(match["year"])
-    span = _part(frame.months(year, 1, 12, "year"), part)
-    at = match.start("part") if "part" in match.groupdict() and match["part"] else match.start("year")
-    return TimeMention(at=at, to=match.end(), spans=(span,), years=(year,))
+    span = frame.months(year, 1, 12, "year")
+    return TimeMention(at=match.start("year"), to=match.end(), spans=(span,), years=(year,))
 
 
-def _part(span: TimeSpan, part: str) -> TimeSpan:
-    """The part of `span` that "early", "the end of" or "the second week of" leads to."""
-    words_of_part = part.removesuffix(" of").removesuffix(" in")
-    if words_of_part not in known("parts"):
-        return span
-    first, last = known("parts")[words_of_part]
-    days = (span.end - span.start).days
-    start, end = span.start + round(first * days) * _DAY, span.start + round(last * days) * _DAY
-    return TimeSpan(start=start, end=end, precision="about")
-
-
-def connects(text: str, one: TimeMention, other: TimeMention) -> bool:
-    """True if nothing but a word such as "and" or "to" stands between two times."""
-    return text[one.to : other.at].strip().casefold() in all_words("times", "connectors")
+def connects(text: str, one: TimeMention, other: TimeMention, *, spans: bool = True) -> bool:
+    """True if nothing but a word such as "and" or "to" stands between two times; without `spans` one such as "to"."""
+    return text[one.to : other.at].strip().casefold() in all_words(
+        "times", "connectors" if spans else "spanning"
+    )
 
 
 def _with_years_of_others(found: list[TimeMention], text: str) -> Iterator[TimeMention]:
@@ -404,6 +437,8 @@ def _resolved(one: TimeMention, frame: Frame) -> TimeMention:
         spans = [span for span in near if span.start > now][:1]
     elif one.lead == "this":
         spans = [span for span in near if span.start.year == now.year]
+    elif frame.told:
+        spans = [min(near, key=lambda span: max(span.start - now, now - span.end))]
     else:
         spans = list(_within_known(one.of_year, frame)) or [span for span in near if span.start <= now][-1:]
     return replace(one, spans=tuple(spans))
@@ -419,7 +454,7 @@ def _within_known(of_year: Callable[[int], TimeSpan], frame: Frame) -> Iterator[
             yield span
 
 
-READERS: Final = (_numeric, _month_and_day, _dates, _named, _years)
+READERS: Final = (_weeks, _numeric, _month_and_day, _dates, _day_and_month, _named, _years)
 """Each finds times in a text; to be asked in this order, what one has read blanked for the next."""
 
 

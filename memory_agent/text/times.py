@@ -10,9 +10,9 @@ A question in which one full date stands tells its "last week" from that date ("
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -38,12 +38,19 @@ if TYPE_CHECKING:
     import regex
     from numpy.typing import NDArray
 
-__all__ = ["LATER", "EventOffset", "TimeSpan", "relative_event", "span_match", "time_spans"]
+__all__ = ["EventOffset", "TimeSpan", "civil_seconds", "relative_event", "span_match", "time_spans"]
 
 LATER: Final = 3.0
 """After a span the fit falls so many times as slowly as before it: what happened is mostly told afterwards."""
 
+OUTSIDE: Final = 0.5
+"""What lies outside of the span fits at most half as well as what lies in it."""
 _DAY: Final = timedelta(days=1)
+_LESS: Final = 0.8
+"""The weight of what may be meant as well as what is likelier."""
+_MOST_TOLD: Final = 8
+_ABOUT: Final = timedelta(days=3)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,26 +62,54 @@ class EventOffset:
     most: timedelta
 
 
+class NamedTimes(NamedTuple):
+    """The spans of time that a text names, and the `words` that name them."""
+
+    spans: tuple[TimeSpan, ...] = ()
+    words: tuple[str, ...] = ()
+
+
 def time_spans(
     question: str, *, now: datetime, known: tuple[datetime, datetime] | None = None
 ) -> tuple[TimeSpan, ...]:
-    """The spans of time that `question` names, in its order, at most 24; empty if it names none.
+    """The spans of `named_times`."""
+    return named_times(question, now=now, known=known).spans
+
+
+def named_times(
+    question: str, *, now: datetime, known: tuple[datetime, datetime] | None = None, told: bool = False
+) -> NamedTimes:
+    """The times that `question` names, in its order, at most 24 spans; none if it names none.
 
     `now`: when it is asked; `known`: the time of the user's first and last turn. A time without a year ("in May") is
     every one of its kind within `known`, and without `known` (or outside of it) the last that began by `now`. Reads the
-    first 2,000 characters; names nothing at a `now` outside of the years 1000 to 9000. Raises InvalidInput for times
-    without a time zone.
+    first 2,000 characters; names nothing at a `now` outside of the years 1000 to 9000. `told`: it is no question, but was
+    told at `now`, and a time without a year is the nearest of its kind. Raises InvalidInput for times without a time zone.
     """
     checked_time("now", now)
     for time in known or ():
         checked_time("known", time)
     if not all(1000 < time.year < 9000 for time in (now, *(known or ()))):  # no offset may leave the calendar
-        return ()
+        return NamedTimes()
     first_last = (known[0].astimezone(now.tzinfo), known[1].astimezone(now.tzinfo)) if known else None
-    text, frame = readable(question), Frame(now=now, known=first_last)
+    text, frame = readable(question), Frame(now=now, known=first_last, told=told)
     if (told := _told_from_event(text)) is not None:
         text = _blanked(text, told[1], told[2])
-    return tuple(dict.fromkeys(span for one in _find(text, frame) for span in one.spans))[:MAX_SPANS]
+    found = _find(text, frame)
+    spans = tuple(dict.fromkeys(span for one in found for span in one.spans))[:MAX_SPANS]
+    return NamedTimes(spans, tuple(text[one.at : one.to] for one in found if one.spans))
+
+
+def told_days(text: str, said_at: datetime) -> tuple[int, ...]:
+    """The first and the last day of each time that what was said at `said_at` tells of, one after the other, as numbers.
+
+    The first `_MOST_TOLD` of them; see `date.toordinal`.
+    """
+    spans = named_times(text, now=said_at, told=True).spans
+    days = dict.fromkeys(
+        (span.start.toordinal(), (span.end - _DAY).toordinal()) for span in spans if span.weight == 1.0
+    )
+    return tuple(day for pair in list(days)[:_MOST_TOLD] for day in pair)
 
 
 _READ_CHARS: Final = 1_000
@@ -117,23 +152,30 @@ def relative_event(question: str) -> EventOffset | None:
 
 
 def span_match(
-    times: NDArray[np.float64], spans: Sequence[TimeSpan], *, later: float = LATER
+    first: NDArray[np.float64], last: NDArray[np.float64], spans: Sequence[TimeSpan]
 ) -> NDArray[np.float32]:
-    """Match of `times` (seconds since 1970, shape (n,)) with the nearest of `spans`: shape (n,), 0 to 1.
+    """Match of times, each from `first` up to `last`, with the nearest of `spans`: shape (n,), 0 to 1.
 
-    1 from start to end; before it exp(-d / s), after it exp(-d / (later * s)), with d the distance to the span and
-    s its length, at least a day. 0 without spans and for times that are not finite.
+    Times are `civil_seconds`; one that is no longer than a moment has the same twice. Inside of the span it is 1. Outside it is
+    at most OUTSIDE, before it times exp(-d / s), after it times exp(-d / (LATER * s)), with d the distance to the span and s its
+    length, at least a day. What overlaps with the span lies between the two, by the share of it that is inside.
     """
-    fit = np.zeros(times.shape, np.float64)
-    usable = np.isfinite(times)
-    at = np.where(usable, times, 0.0)
+    match = np.zeros(first.shape, np.float64)
+    length = np.maximum(last - first, 1.0)
     for span in spans:
-        start, end = span.start.timestamp(), span.end.timestamp()
+        start, end = civil_seconds(span.start), civil_seconds(span.end)
         scale = max(end - start, _DAY.total_seconds())
-        distance = np.maximum(start - at, 0.0) / scale + np.maximum(at - end, 0.0) / (later * scale)
-        fit = np.maximum(fit, np.exp(-distance))
-    matched: NDArray[np.float32] = np.where(usable, fit, 0.0).astype(np.float32)
-    return matched
+        # A moment counts as a second.
+        inside = np.clip(np.minimum(first + length, end) - np.maximum(first, start), 0.0, None) / length
+        distance = np.maximum(start - last, 0.0) / scale + np.maximum(first - end, 0.0) / (LATER * scale)
+        fit = np.where(inside > 0.0, OUTSIDE + (1.0 - OUTSIDE) * inside, OUTSIDE * np.exp(-distance))
+        match = np.maximum(match, span.weight * fit)
+    return match.astype(np.float32)
+
+
+def civil_seconds(time: datetime) -> float:
+    """What a clock and a calendar on the wall show at `time`, as seconds since they showed 1970."""
+    return (time.replace(tzinfo=UTC) - _EPOCH).total_seconds()
 
 
 def _blanked(text: str, start: int, end: int) -> str:
@@ -145,14 +187,20 @@ def _find(text: str, frame: Frame) -> list[TimeMention]:
     found: list[TimeMention] = []
     for read in READERS:
         text = _read(read, text, frame, found)
-    found.sort(key=lambda one: one.at)
-    found = resolved(found, text, frame)
-    found += _shifted(found, text, frame)
+    found = resolved(sorted(found, key=_place), text, frame)
     dates = [one for one in found if one.is_date and one.spans]
     told_from = replace(frame, now=dates[0].spans[0].start) if len(dates) == 1 else frame
-    for read in (_ago, _within, _periods, _weekdays):
+    found, text = _narrowed(found, text, frame)
+    for read in (_ago, _within, _periods, _days_alone):
         text = _read(read, text, told_from, found)
-    return _joined(sorted(found, key=lambda one: one.at), text, frame)
+    found, text = _narrowed(sorted(found, key=_place), text, frame)
+    text = _read(_weekdays, text, told_from, found)
+    found.sort(key=_place)
+    return _joined(_shifted(found, text, frame), text, frame)
+
+
+def _place(one: TimeMention) -> int:
+    return one.at
 
 
 def _read(
@@ -172,8 +220,20 @@ def _ago(text: str, frame: Frame) -> Iterator[TimeMention]:
     for match in words.matches("ago", text):
         told = _distance(match)
         if told is not None:
-            days = _days_at(frame.now.date(), -told[1], -told[0])
-            yield _mention(match, *_whole_days(frame, days, "about"))
+            about = _days_at(frame.now.date(), -told[1], -told[0])
+            middle = _days_at(frame.now.date(), *(2 * [-(told[0] + told[1]) / 2]))
+            is_week = round(told[1] - told[0]) == words.UNIT_DAYS["week"]
+            yield _mention(match, *_with_middle(frame, about, middle if is_week else None))
+
+
+def _with_middle(
+    frame: Frame, about: tuple[date, date] | None, middle: tuple[date, date] | None
+) -> Iterator[TimeSpan]:
+    """The days about a time, behind the likeliest of them."""
+    if middle is not None:
+        yield from _whole_days(frame, middle, "day")
+    for span in _whole_days(frame, about, "about"):
+        yield replace(span, weight=_LESS if middle is not None else 1.0)
 
 
 def _distance(match: regex.Match[str]) -> tuple[float, float] | None:
@@ -227,11 +287,10 @@ def _periods(text: str, frame: Frame) -> Iterator[TimeMention]:
             if not _is_past(text):
                 continue
             offset = 0 if frame.now.weekday() >= 5 else -1
-        weekday = words.known("weekdays").get(match.groupdict().get("weekday") or "")
-        yield _mention(match, _period(frame, unit, offset, weekday))
+        yield _mention(match, _period(frame, unit, offset))
 
 
-def _period(frame: Frame, unit: str, offset: int, weekday: int | None) -> TimeSpan:
+def _period(frame: Frame, unit: str, offset: int) -> TimeSpan:
     today = frame.now.date()
     if unit == "month":
         return frame.months(today.year, today.month + offset, 1, "month")
@@ -242,9 +301,7 @@ def _period(frame: Frame, unit: str, offset: int, weekday: int | None) -> TimeSp
     monday = today + timedelta(days=7 * offset - today.weekday())
     if unit == "weekend":
         return frame.days(monday + 5 * _DAY, monday + 6 * _DAY, "weekend")
-    if weekday is None:
-        return frame.days(monday, monday + 6 * _DAY, "week")
-    return frame.days(monday + weekday * _DAY, monday + weekday * _DAY, "day")
+    return frame.days(monday, monday + 6 * _DAY, "week")
 
 
 def _is_past(text: str) -> bool:
@@ -262,19 +319,37 @@ def _by_tense() -> frozenset[str]:
     return frozenset(name for names in its for name in names.splitlines())
 
 
+def _days_alone(text: str, frame: Frame) -> Iterator[TimeMention]:
+    """ "On the 5th": the last such day, or, where it is told, the nearest."""
+    for match in words.matches("month_day_alone", text):
+        today, number = frame.now.date(), int(match["day"])
+        months = (frame.months(today.year, today.month + ahead, 1, "month") for ahead in (-2, -1, 0, 1))
+        days = [day for month in months if (day := _day_of(month, number)) is not None]
+        if frame.told:
+            yield _mention(match, min(days, key=lambda day: abs(day.start - frame.now)))
+        else:
+            yield _mention(match, *[day for day in days if day.start <= frame.now][-1:])
+
+
 def _weekdays(text: str, frame: Frame) -> Iterator[TimeMention]:
     for match in words.matches("weekday", text):
         lead, weekday = words.lead_of(match["lead"]), words.known("weekdays")[match["day"].casefold()]
-        if lead == "on" and not _is_past(text):
+        is_past = _is_past(text)
+        alone = lead in ("on", "")
+        opened = alone and words.open_end(text[max(0, match.start() - 24) : match.start()], "")
+        if alone and not (is_past or opened or (frame.told and lead)):
             continue
         today = frame.now.date()
-        if lead == "next":
+        if lead == "next" or (alone and frame.told and not is_past):
             day = _weekday_from(today, weekday, after=True)
         elif lead == "this":
             day = today + timedelta(days=weekday - today.weekday())
         else:
             day = _weekday_from(today, weekday, after=False)
-        yield _mention(match, frame.days(day, day, "day"))
+        if match.groupdict().get("before_last"):
+            day -= timedelta(weeks=1)
+        one = _mention(match, frame.days(day, day, "day"))
+        yield replace(one, weekday=weekday if alone else None)
 
 
 def _weekday_from(origin: date, weekday: int, *, after: bool) -> date:
@@ -284,19 +359,117 @@ def _weekday_from(origin: date, weekday: int, *, after: bool) -> date:
     return origin - timedelta(days=(origin.weekday() - weekday - 1) % 7 + 1)
 
 
+def _narrowed(found: list[TimeMention], text: str, frame: Frame) -> tuple[list[TimeMention], str]:
+    """The mentions, and the text, with each that is told more closely as that: "the first Monday of March", "3월 초"."""
+    narrowed: list[TimeMention] = []
+    for one in found:
+        for match in (
+            words.WITHIN_NEXT.search(text[: one.at], max(0, one.at - 48)),
+            words.WITHIN_LAST.match(text[one.to : one.to + 32]),
+        ):
+            spans = [] if match is None else [_within_span(match, span, frame) for span in one.spans]
+            closer = tuple(span for span in spans if span is not None)
+            if match is not None and closer:
+                behind = match.end() if match.re is None or match.string != text[: one.at] else 0
+                at, to = (one.at, one.to + behind) if behind else (match.start(), one.to)
+                one = replace(one, at=at, to=to, spans=closer)
+                text = _blanked(text, at, to)
+        narrowed.append(one)
+    return narrowed, text
+
+
+def _within_span(match: regex.Match[str], span: TimeSpan, frame: Frame) -> TimeSpan | None:
+    """The time within `span` that the words before it or behind it tell; None if it has no such."""
+    given = {name: value.casefold() for name, value in match.groupdict().items() if value}
+    nth = _nth(given["nth"]) if "nth" in given else None
+    if "weekday" in given:
+        return _weekday_in(span, words.known("weekdays")[given["weekday"]], nth, frame)
+    if "day_word" in given:
+        return _day_of(span, words.known("ordinals")[given["day_word"]])
+    if "day" in given:
+        return _day_of(span, int(given["day"]))
+    if "part" in given:
+        return _part(span, given["part"])
+    unit = words.known("units")[given["unit"]]
+    return _around(span, unit, frame) if nth is None else _nth_of(span, nth, unit, given.get("count", "1"))
+
+
+def _nth(word: str) -> int:
+    digits = word.rstrip("stndrh")
+    return int(digits) if digits.isdigit() else int(words.known("nth")[word])
+
+
+def _weekday_in(span: TimeSpan, weekday: int, nth: int | None, frame: Frame) -> TimeSpan | None:
+    """The nth such weekday of a span (-1: the last), or the only one of a week or a day."""
+    first = _weekday_from(span.start.date() - _DAY, weekday, after=True)
+    last = _weekday_from(span.end.date(), weekday, after=False)
+    if nth is None and (span.end - span.start).days > 8:
+        return None
+    day = last if nth == -1 else first + timedelta(weeks=(nth or 1) - 1)
+    return frame.days(day, day, "day") if span.start.date() <= day < span.end.date() else None
+
+
+def _day_of(month: TimeSpan, number: int) -> TimeSpan | None:
+    start = month.start + (number - 1) * _DAY
+    if not 28 <= (month.end - month.start).days <= 31 or start >= month.end:
+        return None
+    return TimeSpan(start=start, end=start + _DAY, precision="day")
+
+
+def _nth_of(span: TimeSpan, nth: int, unit: str, count: str) -> TimeSpan | None:
+    """The nth day, week or weekend of a span, or the first or last few of them."""
+    length = round(words.UNIT_DAYS[unit]) * (words.number(count) or 1) * _DAY
+    if unit == "weekend":
+        saturday = _weekday_from(span.start.date() - _DAY, 5, after=True) - span.start.date()
+        start = span.start + saturday + (nth - 1) * timedelta(weeks=1)
+        if nth == -1:
+            start = span.start + (_weekday_from(span.end.date() - _DAY, 5, after=False) - span.start.date())
+        end = start + 2 * _DAY
+    elif nth == -1:
+        start, end = span.end - length, span.end
+    else:
+        start = span.start + (nth - 1) * length
+        end = min(start + length, span.end)
+    if not span.start <= start < end:
+        return None
+    return TimeSpan(start=start, end=end, precision="day" if length == _DAY else "range")
+
+
+def _around(span: TimeSpan, unit: str, frame: Frame) -> TimeSpan | None:
+    """The week or weekend that a day is in."""
+    if span.end - span.start > _DAY or unit not in ("week", "weekend"):
+        return None
+    monday = span.start.date() - timedelta(days=span.start.weekday())
+    return frame.days(monday + (5 * _DAY if unit == "weekend" else 0 * _DAY), monday + 6 * _DAY, "week")
+
+
+def _part(span: TimeSpan, part: str) -> TimeSpan:
+    """The part of `span` that "early" or "the end of" leads to. A month's thirds are of ten days, and what is left."""
+    first, last = words.known("parts")[part.removesuffix(" of").removesuffix(" in")]
+    days = (span.end - span.start).days
+    parts = min(days, 30) if 28 <= days <= 31 else days
+    start, end = span.start + round(first * parts) * _DAY, span.start + round(last * parts) * _DAY
+    return TimeSpan(start=start, end=span.end if last == 1.0 else max(end, start + _DAY), precision="about")
+
+
 def _shifted(found: list[TimeMention], text: str, frame: Frame) -> list[TimeMention]:
-    """ "Two weeks before May 3", "the Sunday after Christmas": added to the date, on which it may have been told."""
-    shifted = []
-    for match in words.matches("offset", text):
-        named = next((one for one in found if 0 <= one.at - match.end() <= 4), None)
-        if named is None or not match["unit"]:
-            continue
-        after = match["way"].casefold() in all_words("times", "after")
+    """ "Two weeks before May 3", "the Sunday after Christmas": put before the date, on which it may have been told."""
+    shifted: list[TimeMention] = []
+    for one in found:
         spans: list[TimeSpan] = []
-        for span in named.spans:
-            origin = (span.end - _DAY if after else span.start).date()
-            spans += _whole_days(frame, _days_from(origin, match, after=after), "about")
-        shifted.append(_mention(match, *spans))
+        match = next((each for each in words.matches("offset", text) if 0 <= one.at - each.end() <= 4), None)
+        beside = words.DAY_BESIDE.match(text[one.to : one.to + 12])
+        for span in one.spans:
+            if match is not None and match["unit"]:
+                after = match["way"].casefold() in all_words("times", "after")
+                origin = (span.end - _DAY if after else span.start).date()
+                spans += _whole_days(frame, _days_from(origin, match, after=after), "about")
+            elif beside is not None:
+                day = (span.start - _DAY if beside["before"] else span.end).date()
+                spans += _whole_days(frame, (day, day), "day")
+        if spans:
+            spans += [replace(span, weight=_LESS) for span in one.spans]
+        shifted.append(replace(one, spans=tuple(spans)) if spans else one)
     return shifted
 
 
@@ -316,20 +489,42 @@ def _days_from(origin: date, match: regex.Match[str], *, after: bool) -> tuple[d
 def _joined(found: list[TimeMention], text: str, frame: Frame) -> list[TimeMention]:
     """With the spans that "between … and …", "since", "after", "before" and "by" make of the times they stand with."""
     joined: list[TimeMention] = []
+    last: TimeMention | None = None
     for one in found:
-        before = text[max(0, one.at - 24) : one.at]
-        last = joined[-1] if joined else None
-        if last and last.lead == "from" and connects(text, last, one):
-            spans = tuple(
-                TimeSpan(start=first.start, end=other.end, precision="range")
-                for first, other in zip(last.spans, one.spans, strict=False)
-                if first.start < other.end
-            )
-            joined[-1] = replace(last, to=one.to, spans=spans, lead="")
+        before, behind = text[max(0, one.at - 24) : one.at], text[one.to : one.to + 12]
+        opened = last is not None and (last.lead == "from" or words.JOINED.match(behind) is not None)
+        if last is not None and last.spans and one.spans and connects(text, last, one, spans=opened):
+            joined[-1] = replace(last, to=one.to, spans=tuple(_from_to(last, one)), lead="")
+            last = None
             continue
-        lead = words.open_end(before, text[one.to : one.to + 4])
-        joined.append(replace(one, spans=tuple(_opened(one.spans, lead, frame)), lead=lead))
+        lead = words.open_end(before, behind)
+        last = replace(one, lead=lead)
+        spans = _opened(one.spans, lead, frame)
+        if words.AROUND.search(before) or words.AROUND_BEHIND.match(behind):
+            spans = _widened(one.spans)
+        joined.append(replace(last, spans=tuple(spans)))
     return joined
+
+
+def _from_to(first: TimeMention, other: TimeMention) -> Iterator[TimeSpan]:
+    """From one time to another. Of two weekdays the one that only the tense tells is that which is nearest to the other."""
+    for one, end in zip(first.spans, other.spans, strict=False):
+        start = one
+        days = (start.start - end.start) // timedelta(weeks=1) + 1
+        if days > 0 and first.weekday is not None:
+            start = replace(one, start=one.start - timedelta(weeks=days), end=one.end - timedelta(weeks=days))
+        elif days > 0 and other.weekday is not None:
+            end = replace(end, end=end.end + timedelta(weeks=days))
+        if start.start < end.end:
+            yield TimeSpan(start=start.start, end=end.end, precision="range")
+
+
+def _widened(spans: tuple[TimeSpan, ...]) -> Iterator[TimeSpan]:
+    """ "Around 10 March": that day, or a few before or after it."""
+    yield from spans
+    for span in spans:
+        by = max((span.end - span.start) / 2, _ABOUT)
+        yield TimeSpan(start=span.start - by, end=span.end + by, precision="about", weight=_LESS)
 
 
 def _opened(spans: tuple[TimeSpan, ...], lead: str, frame: Frame) -> Iterator[TimeSpan]:

@@ -222,7 +222,7 @@ def stub_rows(db: sqlite3.Connection, user_id: str, turn_ids: Sequence[str], now
     stubs = drop_rows(db, user_id, live)
     db.executemany(
         f"INSERT INTO search_rows ({ROW_COLUMNS})"
-        " VALUES (?, ?, ?, ?, 'user', ?, NULL, NULL, NULL, 0, x'', 0, '', 0, '', '', ?, ?)",
+        " VALUES (?, ?, ?, ?, 'user', ?, NULL, NULL, NULL, 0, '[]', x'', 0, '', 0, '', '', ?, ?)",
         [
             (pack_id(turn_id), user_id, thread_id, seq, milliseconds(now), index_seq, milliseconds(now))
             for index_seq, (turn_id, thread_id, seq) in enumerate(stubs, start=first)

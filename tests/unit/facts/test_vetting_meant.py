@@ -1,5 +1,6 @@
 """What a model's item comes to by the words of its message: whose fact it is, whether it is meant, what it changes."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -200,6 +201,14 @@ def test_a_day_that_depends_on_the_message_is_told_with_its_date(when: str, day:
     said = ("me", "plans", f"exam {when}")
     [event] = come_to(f"I have an exam {when}.", said)
     assert event.endswith(f"exam {when}{day}")
+
+
+def test_such_a_day_is_counted_by_the_speakers_clock() -> None:
+    """Late in the evening in the west it is tomorrow already in UTC."""
+    text = "I have an exam tomorrow."
+    late = turn(text, timestamp=datetime(2026, 3, 4, 6, 30, tzinfo=UTC), utc_offset_minutes=-480)
+    [event] = vet([item("plans", "exam tomorrow", text, subject="me")], late, NOTHING).events
+    assert event.value == "exam tomorrow (2026-03-04)"
 
 
 def test_one_thing_in_two_forms_is_one() -> None:

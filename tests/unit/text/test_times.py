@@ -1,6 +1,6 @@
 """Times that a question names become spans of the calendar, and turns are weighed by how near they are."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.text.times import TimeSpan, relative_event, span_match, time_spans
+from memory_agent.text.times import (
+    OUTSIDE,
+    TimeSpan,
+    civil_seconds,
+    named_times,
+    relative_event,
+    span_match,
+    time_spans,
+    told_days,
+)
 from tests.unit.examples import examples, misses
 
 NOW = datetime(2023, 6, 15, 12, 30, tzinfo=UTC)  # a Thursday
@@ -130,17 +139,73 @@ def seconds(*days: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 
 def test_the_fit_is_one_inside_and_falls_more_slowly_afterwards() -> None:
-    """exp(-1) one length before the span, and three lengths after it."""
-    fit = span_match(seconds(0, 0.5, 1, -1, 4, 2), [DAY_SPAN])
+    """Half at most outside: times exp(-1) one length before the span, and three lengths after it."""
+    at = seconds(0, 0.5, -1, 1, 4, 2)
+    fit = span_match(at, at, [DAY_SPAN])
     assert fit.dtype == np.float32
-    assert fit.tolist() == pytest.approx([1, 1, 1, np.exp(-1), np.exp(-1), np.exp(-1 / 3)])
+    half = OUTSIDE
+    assert fit.tolist() == pytest.approx(
+        [1, 1, half * np.exp(-1), half, half * np.exp(-1), half * np.exp(-1 / 3)]
+    )
 
 
-@given(st.lists(st.floats(-1e11, 1e11), min_size=1, max_size=20), st.floats(1, 10))
-def test_the_fit_is_bounded_and_falls_with_distance(times: list[float], later: float) -> None:
+def test_what_overlaps_fits_by_the_share_that_is_inside() -> None:
+    """A day of a week that is told of fits less well than the day, and better than any time beside it."""
+    fit = span_match(seconds(0, -3, 1), seconds(1, 4, 2), [DAY_SPAN])
+    assert fit.tolist() == pytest.approx([1, OUTSIDE + (1 - OUTSIDE) / 7, OUTSIDE])
+
+
+@given(st.lists(st.floats(-1e11, 1e11), min_size=1, max_size=20), st.floats(0, 1e7))
+def test_the_fit_is_bounded_and_falls_with_distance(times: list[float], length: float) -> None:
+    """Nothing outside fits as well as anything inside."""
     at = np.sort(np.array(times, np.float64))
-    fit = span_match(at, [DAY_SPAN], later=later)
+    fit = span_match(at, at + length, [DAY_SPAN])
     assert np.all((fit >= 0) & (fit <= 1))
-    before, after = at <= DAY_SPAN.start.timestamp(), at >= DAY_SPAN.end.timestamp()
+    before, after = at + length < civil_seconds(DAY_SPAN.start), at >= civil_seconds(DAY_SPAN.end)
     assert np.all(np.diff(fit[before]) >= 0)
     assert np.all(np.diff(fit[after]) <= 0)
+    assert np.all(fit[before | after] <= OUTSIDE)
+    assert np.all(fit[~(before | after)] >= OUTSIDE)
+
+
+TOLD = [
+    ["My dentist appointment is tomorrow at 9.", ["2023-06-16/2023-06-16"]],
+    ["Yesterday I ate trout.", ["2023-06-14/2023-06-14"]],
+    ["The concert is on 12 July.", ["2023-07-12/2023-07-12"]],
+    ["The concert was on 12 May.", ["2023-05-12/2023-05-12"]],
+    ["We met on Friday at the pool.", ["2023-06-09/2023-06-09"]],
+    ["See you on Friday.", ["2023-06-16/2023-06-16"]],
+    ["Mum's visit is on the 20th.", ["2023-06-20/2023-06-20"]],
+    ["I'm going to Rome next week.", ["2023-06-19/2023-06-25"]],
+    ["I was born on 3 May 1990.", ["1990-05-03/1990-05-03"]],
+    ["내일 치과 예약이 있어.", ["2023-06-16/2023-06-16"]],
+    ["Dinner was trout.", []],
+    ["I run on Mondays.", []],
+]
+
+
+def test_what_is_told_names_the_nearest_days() -> None:
+    """Of a time that a question would look for in the past a message may tell before it comes."""
+    found = [
+        [
+            f"{date.fromordinal(first)}/{date.fromordinal(last)}"
+            for first, last in batched(told_days(text, NOW))
+        ]
+        for text, _ in TOLD
+    ]
+    assert found == [expected for _, expected in TOLD]
+
+
+def batched(days: tuple[int, ...]) -> list[tuple[int, int]]:
+    return list(zip(days[::2], days[1::2], strict=True))
+
+
+@given(TEXTS, st.datetimes(timezones=st.just(UTC)))
+def test_any_text_tells_of_days_that_the_calendar_has(text: str, said_at: datetime) -> None:
+    assert all(first <= last for first, last in batched(told_days(text, said_at)))
+
+
+def test_times_are_told_apart_from_the_rest() -> None:
+    """The words that name them, as they stand in the question."""
+    named = named_times("What did I eat on the first Monday of May, and what yesterday?", now=NOW)
+    assert named.words == ("first Monday of May", "yesterday")
