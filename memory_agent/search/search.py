@@ -320,8 +320,7 @@ class CurrentSearch:
         if not self.asked.spans or np.isnan(meaning).all():
             return np.float32(1.0)
         least = unrelated(meaning, background=self.asked.background, whole=self.index.whole)
-        nearness = (np.nanmax(meaning) - least) / max(1.0 - least, 1e-3)
-        return np.float32(np.clip(nearness / _NEAR, 0.0, 1.0))
+        return np.float32(np.clip(np.nanmax(nearness(meaning, least)) / _NEAR, 0.0, 1.0))
 
     def shared(self, turn_ids: Sequence[str]) -> dict[str, list[str]]:
         """The question's terms that each of the turns holds."""
