@@ -460,7 +460,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         cfg, core = self._service.cfg, self._core
         checked_text("user_message", user_message, max_chars=MAX_CONTENT_CHARS)
         budget = cfg.max_context_tokens if max_tokens is None else checked_count("max_tokens", max_tokens)
-        asked_at = checked_now(now, self._service.clock, cfg.zone)
+        asked_at = checked_now(now, self._service.clock.now(), cfg.zone)
         checked_include(include)
         # Facts of the latest turns are still to be extracted, or their vectors to be made, while it is down.
         missing = sorted(core.worker.down & {"embedder", "llm"})

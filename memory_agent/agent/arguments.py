@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from memory_agent.domain import MemoryEvent, Role, Scope, ThreadsPage, ThreadSummary
-    from memory_agent.ports import Clock
     from memory_agent.service import MemoryService
     from memory_agent.wiring import Core
 
@@ -88,9 +87,9 @@ def checked_times(**times: datetime | None) -> dict[str, datetime]:
     return {name: checked_time(name, time) for name, time in times.items() if time is not None}
 
 
-def checked_now(now: datetime | None, clock: Clock, zone: tzinfo | None) -> datetime:
-    """When something is asked (None: now), by the clock of who asks: in UTC that of `zone`, if there is one."""
-    return at_offset(*time_and_offset("now", clock.now() if now is None else now, zone))
+def checked_now(now: datetime | None, clocks: datetime, zone: tzinfo | None) -> datetime:
+    """When something is asked (None: `clocks`), by the clock of who asks: in UTC that of `zone`, if there is one."""
+    return at_offset(*time_and_offset("now", clocks if now is None else now, zone))
 
 
 def checked_query(query: object, role: object) -> Role | None:

@@ -94,7 +94,7 @@ async def search_turns(
         query=query,
         top_k=wanted,
         where=RowFilter(thread_id=scope.thread_id, role=said_by, **checked_times(since=since, until=until)),
-        now=checked_now(now, service.clock, service.cfg.zone),
+        now=checked_now(now, service.clock.now(), service.cfg.zone),
         topic_ids=topic_ids,
         metadata=checked_metadata(metadata),
     )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from memory_agent.checks import at_offset, offset_at
 from memory_agent.errors import BackendError, EmbedderError, EmbedderUnavailable
 from memory_agent.ports import known_scripts
 from memory_agent.search.fusion import Background, best_first, fuse, normalised
@@ -72,7 +72,7 @@ class Questioner:
         question = read_question(query, known=known, called=called)
         times = resident.known_times() if resident is not None else None
         if resident is not None and not now.utcoffset():
-            now = at_offset(now, resident.last_offset)
+            now = now.astimezone(resident.last_zone)
         named = NamedTimes() if question.tells else named_times(query, now=now, known=times)
         # When something was said is compared by itself.
         rest = without_times(query, named.words)
@@ -98,7 +98,7 @@ class Questioner:
             said=before,
             spans=spans,
             time_words=named.words,
-            offset=offset_at(now, now.tzinfo) or 0,
+            offset=round((now.utcoffset() or timedelta()).total_seconds() / 60),
         )
 
     async def _terms(self, query: str, degraded: list[str]) -> list[str]:

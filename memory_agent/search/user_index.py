@@ -349,10 +349,14 @@ class ResidentIndex:
         return _moment(self._first_at), _moment(max(self._last_at, *told, -math.inf))
 
     @property
-    def last_offset(self) -> int | None:
-        """Minutes by which the clock of who spoke last was ahead of UTC; None where nothing told it."""
+    def last_zone(self) -> timezone:
+        """The zone of who spoke last, as far as anything told it; else UTC."""
         known = np.flatnonzero(~np.isnan(np.array(self._offset, dtype=np.float32)))
-        return int(self._offset[known[np.array(self._time)[known].argmax()]]) if len(known) else None
+        return (
+            timezone(timedelta(minutes=self._offset[known[np.array(self._time)[known].argmax()]]))
+            if len(known)
+            else UTC
+        )
 
     def extend(self, rows: Sequence[SearchRow]) -> bool:
         """Take in rows, `head` then being the highest `index_seq`; False, with nothing changed, if they replace or erase rows here.
