@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.agent.arguments import PRESET_NAMES
-from memory_agent.context.assemble import ORDER, WINDOW_SHARE, Material, TopicLine
+from memory_agent.context.assemble import ORDER, Material, TopicLine
 from memory_agent.context.render import fact_leaves
 from memory_agent.domain import TAG_OF, Preset, RecallPrice, Role
 from memory_agent.errors import InvalidInput
@@ -214,7 +214,7 @@ def test_the_window_is_the_last_turns_whole_and_in_order_in_half_of_the_budget(
     shown = [shown.seq for shown in context.short_term]
     cut = [seq for seq in shown if of_window[seq].reason != "in the window"]
     assert shown == list(range(len(window) + 1 - len(shown), len(window) + 1))
-    used, limit = sum(of_window[seq].tokens for seq in shown), int(budget * WINDOW_SHARE)
+    used, limit = sum(of_window[seq].tokens for seq in shown), budget // 2
     assert used <= limit
     assert not {found.turn.seq for found in context.long_term} & set(shown)
     if ESTIMATE.count(f"{window[-1].role}: {window[-1].content}\n") <= limit:
