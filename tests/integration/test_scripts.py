@@ -8,8 +8,8 @@ from typing import Any, Final
 import pytest
 
 from memory_agent.models.local.embedder import LocalEmbedder
-from memory_agent.search.fusion import EVERYDAY
 from memory_agent.testing import BruteForceIndex
+from memory_agent.text.subjects import everyday_sentences
 from tests.integration.conversations import opened, said
 
 KOREAN: Final = (
@@ -53,10 +53,17 @@ async def test_a_language_in_latin_letters_that_the_model_does_not_know_is_named
 ) -> None:
     """In the status of the user who speaks it, and once in fifty turns in the log; of English nothing is said, nor of code."""
     german = [
-        *EVERYDAY["german"],
+        "Ich habe endlich den grünen Schal fertig gestrickt.",
+        "Die Rechnung für März ist noch offen.",
+        "Wir haben gestern Nacht am Fluss zwei Füchse gesehen.",
+        "Meine Schwester spielt Cello in einem Orchester.",
+        "An die Suppe muss noch etwas Pfeffer.",
         "Morgen muss ich lange arbeiten, deshalb kommt Ines ohne mich zum Abendessen.",
     ]
-    english = [*EVERYDAY["english"], "Why does df.groupby('customer_id').reset_index() raise KeyError here?"]
+    english = [
+        *everyday_sentences()["english"][:5],
+        "Why does df.groupby('customer_id').reset_index() raise KeyError here?",
+    ]
     async with opened(embedded_settings, embedder=shared_embedder, vectors=BruteForceIndex()) as service:
         for user, sentences in (("ann", english), ("eva", german)):
             memory = service.agent(user, "chat")
