@@ -389,7 +389,8 @@ def _by_name(
             return frame.months(year, months[name], 1, "month")
         if name in seasons:
             return frame.months(year, seasons[name], 3, "season")
-        return frame.days(*known("holidays")[name](year), "day")
+        first, last = known("holidays")[name](year)
+        return frame.days(first, last, "day")
 
     years: tuple[int, ...] = (int(year),) if year else ()
     if year and seasons.get(name) == 12:  # "winter 2023" began in that year or ended in it

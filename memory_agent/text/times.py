@@ -93,8 +93,8 @@ def named_times(
         return NamedTimes()
     first_last = (known[0].astimezone(now.tzinfo), known[1].astimezone(now.tzinfo)) if known else None
     text, frame = readable(question), Frame(now=now, known=first_last, told=told)
-    if (told := _told_from_event(text)) is not None:
-        text = _blanked(text, told[1], told[2])
+    if (from_event := _told_from_event(text)) is not None:
+        text = _blanked(text, from_event[1], from_event[2])
     found = _find(text, frame)
     spans = tuple(dict.fromkeys(span for one in found for span in one.spans))[:MAX_SPANS]
     return NamedTimes(spans, tuple(text[one.at : one.to] for one in found if one.spans))
@@ -134,11 +134,11 @@ def told_from(text: str, *, said: datetime) -> tuple[tuple[str, TimeSpan], ...]:
         (text[one.at : one.to], one.spans[0]) for one in sorted(found, key=lambda one: one.at) if one.spans
     )
     return tuple((words, span) for words, span in told if not span.start <= today.start < span.end)[
-        :_MOST_TOLD
+        :_MOST_EXPLAINED
     ]
 
 
-_MOST_TOLD: Final = 3
+_MOST_EXPLAINED: Final = 3
 
 
 def relative_event(question: str) -> EventOffset | None:

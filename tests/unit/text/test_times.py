@@ -168,19 +168,19 @@ def test_the_fit_is_bounded_and_falls_with_distance(times: list[float], length: 
     assert np.all(fit[~(before | after)] >= OUTSIDE)
 
 
-TOLD = [
-    ["My dentist appointment is tomorrow at 9.", ["2023-06-16/2023-06-16"]],
-    ["Yesterday I ate trout.", ["2023-06-14/2023-06-14"]],
-    ["The concert is on 12 July.", ["2023-07-12/2023-07-12"]],
-    ["The concert was on 12 May.", ["2023-05-12/2023-05-12"]],
-    ["We met on Friday at the pool.", ["2023-06-09/2023-06-09"]],
-    ["See you on Friday.", ["2023-06-16/2023-06-16"]],
-    ["Mum's visit is on the 20th.", ["2023-06-20/2023-06-20"]],
-    ["I'm going to Rome next week.", ["2023-06-19/2023-06-25"]],
-    ["I was born on 3 May 1990.", ["1990-05-03/1990-05-03"]],
-    ["내일 치과 예약이 있어.", ["2023-06-16/2023-06-16"]],
-    ["Dinner was trout.", []],
-    ["I run on Mondays.", []],
+TOLD: list[tuple[str, list[str]]] = [
+    ("My dentist appointment is tomorrow at 9.", ["2023-06-16/2023-06-16"]),
+    ("Yesterday I ate trout.", ["2023-06-14/2023-06-14"]),
+    ("The concert is on 12 July.", ["2023-07-12/2023-07-12"]),
+    ("The concert was on 12 May.", ["2023-05-12/2023-05-12"]),
+    ("We met on Friday at the pool.", ["2023-06-09/2023-06-09"]),
+    ("See you on Friday.", ["2023-06-16/2023-06-16"]),
+    ("Mum's visit is on the 20th.", ["2023-06-20/2023-06-20"]),
+    ("I'm going to Rome next week.", ["2023-06-19/2023-06-25"]),
+    ("I was born on 3 May 1990.", ["1990-05-03/1990-05-03"]),
+    ("내일 치과 예약이 있어.", ["2023-06-16/2023-06-16"]),
+    ("Dinner was trout.", []),
+    ("I run on Mondays.", []),
 ]
 
 
@@ -194,6 +194,11 @@ def test_what_is_told_names_the_nearest_days() -> None:
         for text, _ in TOLD
     ]
     assert found == [expected for _, expected in TOLD]
+
+
+def test_of_many_days_that_are_told_the_first_eight_are_kept() -> None:
+    said = "We meet on " + ", ".join(f"{day} July 2023" for day in range(3, 14))
+    assert len(batched(told_days(said, NOW))) == 8
 
 
 def batched(days: tuple[int, ...]) -> list[tuple[int, int]]:
