@@ -252,7 +252,7 @@ async def test_an_item_that_is_not_believed_takes_no_other_along(
 
 
 async def test_a_quote_finds_its_message(service: MemoryService, openai_server: ScriptedOpenAI) -> None:
-    """Whichever of the request has it, without regard to case, spaces and marks: the newest where several do."""
+    """Whichever of the request has it, without regard to case, spaces and marks; all of them where several do."""
     items = [
         *ITEMS,
         add("habits", "painted the barn", "I PAINTED the  old-barn: blue!"),
@@ -262,7 +262,9 @@ async def test_a_quote_finds_its_message(service: MemoryService, openai_server: 
     memory = service.agent("ada", "chat")
     first, second = await tell(memory, f"{BOAT} {BEES}", f"{TEXT} {BOAT}")
     assert len(openai_server.chats) == 1
-    sources = {str(record.value): record.sources[0].turn_id for record in await standing(memory)}
+    sources = {
+        str(record.value): [source.turn_id for source in record.sources] for record in await standing(memory)
+    }
     assert sources == {
-        "Ada": second, "Turin": second, SPOONS: second, "painted the barn": first, "boat": second
+        "Ada": [second], "Turin": [second], SPOONS: [second], "painted the barn": [first], "boat": [first, second]
     }  # fmt: skip

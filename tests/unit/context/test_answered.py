@@ -2,7 +2,7 @@
 
 import pytest
 
-from memory_agent.context.gather import answered, spoken_of
+from memory_agent.context.exchanges import answered, spoken_of
 from memory_agent.domain import Turn
 from tests.unit.search.builders import turn
 

@@ -207,7 +207,7 @@ def test_such_a_day_is_counted_by_the_speakers_clock() -> None:
     """Late in the evening in the west it is tomorrow already in UTC."""
     text = "I have an exam tomorrow."
     late = turn(text, timestamp=datetime(2026, 3, 4, 6, 30, tzinfo=UTC), utc_offset_minutes=-480)
-    [event] = Vetted([item("plans", "exam tomorrow", text, subject="me")], late, NOTHING).events
+    [event] = Vetted(said_of(late, item("plans", "exam tomorrow", text, subject="me")), NOTHING).events
     assert event.value.endswith("exam tomorrow (2026-03-04)")
 
 

