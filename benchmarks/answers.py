@@ -154,7 +154,7 @@ class Model:
         self.client = AsyncOpenAI(base_url=url or None, api_key=key, timeout=PATIENCE_SECONDS)
         self._file = replies
         rows = replies.read_text("utf-8").splitlines() if replies and replies.exists() else ()
-        self._known = {row["key"]: row for row in map(json.loads, rows)}
+        self._known: dict[str, dict[str, Any]] = {row["key"]: row for row in map(json.loads, rows)}
 
     async def answer(self, instructions: str, text: str) -> dict[str, Any]:
         """Its reply: `text`, and how many tokens of `prompt` it read and `seconds` it took when it was asked."""

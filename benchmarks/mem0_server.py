@@ -47,7 +47,7 @@ def app_of(cfg: MemoryConfig) -> FastAPI:
         """Store the messages; they can be found when this returns."""
         at = None if timestamp is None else datetime.fromtimestamp(timestamp, UTC)
         said: Any = [
-            TurnInput(role=one["role"], content=one["content"], timestamp=at)  # type: ignore[arg-type]  # checked there
+            TurnInput(role=one["role"], content=one["content"], timestamp=at)  # checked there
             for one in messages
         ]
         memory = memory_of(user_id)

@@ -158,7 +158,7 @@ async def run(arguments: argparse.Namespace, sets: Sets) -> list[Run]:
             say(name)
             async with open_service(arguments.store, **{**place, **settings, **switched}) as service:
                 results = [result for one in remembered for result in await ask(service, one, [])]
-            about = {"version": version, "settings": {**shown, **switched}}
+            about: dict[str, Any] = {"version": version, "settings": {**shown, **switched}}
             runs.append(Run(system=f"{SYSTEM} {name}", results=results, **about))
     return runs
 

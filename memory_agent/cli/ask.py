@@ -174,7 +174,7 @@ async def ask(
             window=not no_window,
             top_k=top_k,
             scope=scope,
-            include=("ledger",) if ledger or where.as_json else (),
+            include=["ledger"] if ledger or where.as_json else [],
         )
     _show_context(where, found, ledger=ledger)
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -106,7 +107,9 @@ async def test_each_compression_has_its_moments_whichever_were_dropped(
     made: list[Compression] = []
     for number, of in enumerate([(0, 1, 3), (0, 3, 5), (0, 5, 6, 7), (5, 6, 9)], start=1):
         covered = turns[(len(turns) * (number - 1)) // 4 : (len(turns) * number) // 4]
-        after = {"after_seq": made[-1].through, "turns": made[-1].turns + len(covered)} if made else {}
+        after: dict[str, Any] = (
+            {"after_seq": made[-1].through, "turns": made[-1].turns + len(covered)} if made else {}
+        )
         there = tuple(a_moment(turns[i]) for i in of if i < covered[-1].seq)
         made.append(a_compression(covered, number, **after, moments=there))
         assert await store.append_compression(made[-1])

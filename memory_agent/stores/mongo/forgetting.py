@@ -194,7 +194,8 @@ class MongoForgetting(MongoRows, MongoTopics, MongoSessions, MongoFacts):
         going = await self._bounded(read_all(self._fact_events.find({"user_id": user_id, **viewing}, fields)))
         seen = {each for change in going for each in (change.get("turn_id"), *change.get("turns", ()))}
         there = await self._staying(user_id, list(seen), erasure)
-        staying = [*{change.get("turn_id") for change in going}.intersection(there)]
+        made = {change.get("turn_id") for change in going}
+        staying = [each for each in there if each in made]
         kept = {"user_id": user_id, "turn_id": {"$in": there}, "$nor": [viewing]}
         stating = await self._bounded(self._fact_events.distinct("turn_id", kept)) if there else []
         again = [*staying, *{*there}.difference(staying, stating)]

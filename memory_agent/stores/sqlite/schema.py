@@ -34,6 +34,8 @@ from memory_agent.stores.fields import (
 from memory_agent.stores.sqlite.records import hash_all_remains
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from memory_agent.stores.codec import Fields, Kind
 
 
@@ -313,7 +315,7 @@ DROP INDEX IF EXISTS events_turn;
 _FORMER_TOKENS: Final = 10
 """Up to this schema tokens are in a form that is not read any more: `rebuild` makes them anew."""
 _DROPPED_COLUMNS: Final = {"events": ("topic_id",)}
-_ADDED_COLUMNS: Final = {"costs": COST, "turns": TURN, "search_rows": ROW}
+_ADDED_COLUMNS: Final[Mapping[str, Fields[Any]]] = {"costs": COST, "turns": TURN, "search_rows": ROW}
 _DROPPED_META: Final = ("embedder migration", "embedder migration progress")
 """What earlier schemas have and this one has no more: the upgrade drops it."""
 

@@ -113,7 +113,7 @@ def pack(
     price: RecallPrice = "balanced",
     top_k: int | None = None,
     counter: TokenCounter = ESTIMATE,
-    **shares: float,
+    **shares: Any,
 ) -> MemoryContext:
     return pack_context(
         material,
