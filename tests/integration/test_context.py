@@ -116,7 +116,8 @@ async def test_a_context_as_of_a_time_knows_nothing_later(memory: MemoryAgent) -
     context = await memory.fetch_memory(line, now=START + timedelta(minutes=30))
     assert "decided" not in str(context)
     assert max(turn.seq for turn in context.short_term) == 30
-    recalled = await memory.fetch_memory(line, now=START + timedelta(minutes=30), preset="recall")
+    asked = "Which line was it that was about clocks, the seventh or another one?"
+    recalled = await memory.fetch_memory(asked, now=START + timedelta(minutes=30), preset="recall")
     assert max(found.turn.seq for found in recalled.long_term) <= 30
     later = await memory.fetch_memory("line", now=START + timedelta(minutes=33))
     assert "We have decided to go" in str(later)

@@ -338,6 +338,7 @@ async def test_a_context_is_its_text_and_few_figures_unless_more_is_asked_for(re
 
 async def test_a_client_is_sent_what_it_includes_and_has_text_and_messages_anyway(rest: Rest) -> None:
     await rest.post("update", EXCHANGE, status=201)
+    await rest.service.agent("ann", "chat").settle(timeout=60)
     whole = await rest.service.agent("ann", "chat").fetch_memory("What is my puppy called?")
     async with ServiceClient(rest.server.address, api_key=await rest.server.key()) as service:
         memory = service.agent("ann", "chat")

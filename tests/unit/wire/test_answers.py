@@ -196,7 +196,8 @@ def test_every_member_of_an_answer_is_always_there_and_documented_as_such() -> N
     for model in MODELS:
         for mode in ("validation", "serialization"):
             schema = model.model_json_schema(mode=mode)
-            assert set(schema["required"]) == set(schema["properties"]), model
+            if model is not answers.MemoryContext:  # of which most is there if it was asked for
+                assert set(schema["required"]) == set(schema["properties"]), model
             assert schema["title"] == model.__name__
             assert schema["description"], model
 
