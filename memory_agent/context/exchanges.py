@@ -49,7 +49,7 @@ def answered(turn: Turn, before: Sequence[Turn]) -> Turn | None:
         other = said[position]
         shares = not words.isdisjoint(content_words(other.said))
         asked = asks(other.said) and any(map(str.isalpha, other.said))
-        return shares, asked and not question, -position
+        return shares, asked and not question and not position, -position
 
     best = max(range(len(said)), key=fits, default=None)
     if best is None or any(fits(best)[:2]):

@@ -321,10 +321,12 @@ def _passage(packing: Packing, item: Item, asked: Collection[str], language: str
     """
     idle, body = None if item.line.role == "user" else _IDLE, item.line.body
 
-    def fits(part: str) -> bool:
-        return packing.showing(item, part).tokens <= most
+    def fits(part: str, room: int = most) -> bool:
+        return packing.showing(item, part).tokens <= room
 
     passage = best_passage(body, asked, language, fits, idle)
+    if passage == "":  # a sentence that is cut off may lose what it was chosen for
+        passage = best_passage(body, asked, language, lambda part: fits(part, 2 * most), idle)
     if not passage and outline(body, fits):
         return packing.cut(item, int(most * _OUTLINE_SHARE)) or packing.cut(item, most)
     if passage is None:

@@ -30,7 +30,7 @@ LINE_CHARS_KEPT: Final = 200
 """A longer line of a fact is made each time: with its words one of 200 letters takes 8 KB, of as many Chinese characters 18."""
 QUOTED_LETTERS: Final = 50
 """Of Chinese 25 characters; see `as_letters`."""
-_SAYS_ONE_THING_CHARS: Final = 80
+_SAYS_ONE_THING_CHARS: Final = 60
 """A longer turn says more than what a later one replaces."""
 # What ends a name in the head of a turn or before a recollection.
 _ENDS_A_NAME: Final = lazily(regex.compile, r"[\[\]［］【】〔〕“”：]|:(?=\s|\Z)")

@@ -42,6 +42,7 @@ TWO_AND_YEAR: Final = lazily(
 )
 EVENT: Final = lazily(regex.compile, r"[^?.!,;:\n_]{2,80}")
 EVENT_END: Final = any_of("times", "patterns.event_end")
+LIKENED: Final = any_of("times", "patterns.likened", regex.IGNORECASE)
 BEFORE_NAME, BEFORE_VERB_MONTH, PAST, HABIT, _SINCE, _OPEN_END = (
     any_of("times", f"patterns.{name}", regex.IGNORECASE)
     for name in ["before_name", "before_verb_month", "past", "habit", "since", "open_end"]

@@ -130,9 +130,10 @@ def told_from(text: str, *, said: datetime) -> tuple[tuple[str, TimeSpan], ...]:
     for read in (_ago, _periods, _weekdays):
         blanked = _read(read, blanked, frame, found)
     today = frame.days(said.date(), said.date(), "day")
-    told = (
-        (text[one.at : one.to], one.spans[0]) for one in sorted(found, key=lambda one: one.at) if one.spans
-    )
+    found = [
+        one for one in found if one.spans and not words.LIKENED.search(text[max(0, one.at - 24) : one.at])
+    ]
+    told = ((text[one.at : one.to], one.spans[0]) for one in sorted(found, key=lambda one: one.at))
     return tuple((words, span) for words, span in told if not span.start <= today.start < span.end)[
         :_MOST_EXPLAINED
     ]

@@ -8,7 +8,7 @@ from tests.unit.search.builders import turn
 
 TALKS: dict[str, tuple[str | None, list[str]]] = {
     "a run whose question stands further up": (
-        "Have you a boat?",
+        None,
         ["B: Morning!", "A: Have you a boat?", "A: The ferry is full again.", "B: Yes, since May"],
     ),
     "the turn with the same word, not a later question": (
@@ -42,7 +42,7 @@ TALKS: dict[str, tuple[str | None, list[str]]] = {
     "one's own turn": (None, ["A: Have you a boat?", "B: I was in Lagos.", "B: Two in fact"]),
     "an answer in Korean": ("고기는 비쌌어요.", ["A: 고기는 비쌌어요.", "B: 아니요"]),
     "a mark alone asks nothing": (
-        "Are they people in costumes?",
+        None,
         ["A: Are they people in costumes?", "A: ?", "B: Yes, like wrestlers"],
     ),
     "a greeting": (None, ["A: How did it go?", "B: Hey Ann!"]),
