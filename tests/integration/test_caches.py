@@ -104,7 +104,7 @@ async def test_a_prompt_that_is_made_meanwhile_keeps_nothing_forgotten(quiet: di
             "Something to recall."
         )  # else nothing is embedded
         await service.settle(timeout=60)
-        fetch = asyncio.create_task(memory.fetch_memory("What is new?"))
+        fetch = asyncio.create_task(memory.fetch_memory("Which clocks are new?"))
         small = asyncio.create_task(memory.fetch_memory("What else?", max_tokens=150, preset="code"))
         for _ in (fetch, small):
             await embedder.asked.acquire()
