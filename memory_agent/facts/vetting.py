@@ -25,6 +25,7 @@ from memory_agent.facts.merge import (
 )
 from memory_agent.facts.tree import FactTree, fact_json, fact_words
 from memory_agent.lazily import lazily
+from memory_agent.text.corrections import names_change
 from memory_agent.text.cues import (
     Owner,
     bears_out,
@@ -234,9 +235,6 @@ _MAX_SAID_CHARS: Final = 500
 _MAX_QUOTE_CHARS: Final = 1_000
 
 _INSTRUCTION: Final = any_of("facts", "instruction", regex.IGNORECASE)
-_CHANGES: Final = tuple(
-    any_of("corrections", key, regex.IGNORECASE) for key in ("changes", "changed", "leads", "follows")
-)
 _TASTES: Final = {key: any_of("cues", f"tastes.{key}", regex.IGNORECASE) for key in _OPPOSITES}
 _NEAR: Final = 80
 """Characters before a value in which the verb that it is the object of is looked for."""
@@ -252,11 +250,6 @@ _NOT: Final = lazily(
 )
 _TO_ME: Final = lazily(re.compile, r"\b(?:me|us)\b", re.IGNORECASE)
 _SEPARATOR: Final = lazily(re.compile, r"\s*[,;、]\s*(?:and\s+|or\s+)?|\s+and\s+(?=\S+$)|\s+und\s+(?=\S+$)")
-
-
-def changes(text: str) -> bool:
-    """True if a cue says that what a text states is new: "moved to", "actually", "instead"."""
-    return any(cue.search(text) for cue in _CHANGES)
 
 
 def dated(value: Any, said_at: datetime) -> Any:
@@ -424,7 +417,7 @@ class Vetted:
             note = self._own_words(statement, span)
             value = note if _words(value) <= _words(note) else value
         item = dataclasses.replace(item, path=path, value=dated(value, self._turn.local_time))
-        if item.old is None and changes(self._own.text[slice(*span)]):
+        if item.old is None and names_change(self._own.text[slice(*span)]):
             item = dataclasses.replace(item, old=self._replaced(subject, item))
         return subject, item
 
@@ -486,7 +479,7 @@ class Vetted:
             or ((subject, path) in self._plain and path[-1] not in LISTS)
         ):
             raise _Misfiled(f"its words tell of no {path[-1].replace('_', ' ')}")
-        if path == ("name",) and path in tree and not changes(quote):
+        if path == ("name",) and path in tree and not names_change(quote):
             raise _Refusal("the name is known, and its words don't say that it is another")
 
     def _whose(

@@ -214,8 +214,21 @@ def corrects(text: str) -> bool:
     (True, True, False)
     """
     head = _head(text)
-    lines = "\n".join(head[start:end] for start, end in _stated(head))
-    return any(cue.search(lines) for cue in (_CHANGES, _NOW, _NOT_SO, *_ENDS)) or bool(_SETTLED.search(head))
+    return _has_cue(head, _CHANGES, _NOW, _NOT_SO, *_ENDS) or bool(_SETTLED.search(head))
+
+
+def names_change(text: str) -> bool:
+    """True if a text says that what it states is new: "moved to", "actually", "now".
+
+    >>> names_change("Pushed back a week, it's the 25th now."), names_change("It's on the 25th.")
+    (True, False)
+    """
+    return _has_cue(_head(text), _CHANGES, _NOW, _DROPPED)
+
+
+def _has_cue(head: str, *cues: regex.Pattern[str]) -> bool:
+    clauses = "\n".join(head[start:end] for start, end in _stated(head))
+    return any(cue.search(clauses) for cue in cues)
 
 
 def replaces(later: Claims, earlier: Claims, weight: Weight, *, least: float, alike: float) -> float:

@@ -1,9 +1,10 @@
 """What one turn says instead of another."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.text.corrections import ALIKE, READ_CHARS, Claims, corrects, replaces
+from memory_agent.text.corrections import ALIKE, READ_CHARS, Claims, corrects, names_change, replaces
 from tests.unit.examples import examples, misses
 
 WORDS = (
@@ -76,3 +77,18 @@ def test_beside_many_other_words_those_that_tell_the_thing_must_be_telling() -> 
 def test_only_what_has_a_cue_replaces_something(earlier: str, later: str) -> None:
     """So a row's sign loses no correction."""
     assert told(earlier, later) == 0 or corrects(later)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_new"),
+    [
+        ("ugh they've pushed the race back a week, its the 25th now", True),
+        ("Hm, actually my name is Ida.", True),
+        ("이제는 부산에 살아.", True),
+        ("커피 말고 차를 마셔.", True),
+        ("The race is on 18 October.", False),
+        ("부산에 살아.", False),
+    ],
+)
+def test_what_is_new_is_told_by_the_words_about_it(text: str, is_new: bool) -> None:
+    assert names_change(text) is is_new
