@@ -74,15 +74,12 @@ class Questioner:
         if resident is not None and not now.utcoffset():
             now = now.astimezone(resident.last_zone)
         named = NamedTimes() if question.tells else named_times(query, now=now, known=times)
-        # When something was said is compared by itself.
-        rest = without_times(query, named.words)
         terms = without_name(await self._terms(query, degraded), question.names, self._language)
-        of_times = {term for words in named.words for term in count_terms(words, self._language)}
-        of_times -= count_terms(rest, self._language).keys() if of_times else set()
-        terms = [term for term in terms if term not in of_times]
+        # When something was said is compared by itself.
+        terms = without_times(terms, query, named.words, self._language)
         share = _share_of_said(question, len(terms)) if said else 0.0
         vector, gist, before = await self._embed(
-            query, rest, gist_of(rest, question.names), degraded, (said, share)
+            query, gist_of(query, question.names), degraded, (said, share)
         )
         spans = named.spans
         event = None if question.tells else relative_event(query)
@@ -134,7 +131,7 @@ class Questioner:
         degraded: list[str],
     ) -> tuple[TimeSpan, ...]:
         """The time that "two weeks before the wedding" names: told from the turn that is found for "the wedding"."""
-        vector, gist, _ = await self._embed(event.event, event.event, event.event, degraded)
+        vector, gist, _ = await self._embed(event.event, event.event, degraded)
         terms = list(count_terms(event.event, self._language))
         asked = AnalysedQuery(question=read_question(event.event), terms=terms, query=vector, gist=gist)
         scored = resident.score(asked, where=where)
@@ -151,31 +148,27 @@ class Questioner:
     async def _embed(
         self,
         query: str,
-        rest: str,
         gist: str,
         degraded: list[str],
         said: tuple[str, float] = ("", 0.0),
     ) -> tuple[Floats | None, Floats | None, Floats | None]:
-        """The question's vector, the mean of its rest's and gist's, and that of what was `said`, if it counts.
-
-        None in a script that the embedder doesn't read. `rest`: the question without the times in it.
+        """The question's vector, the mean of it and its gist's, and that of what was `said`, if it counts; none in a script it doesn't read.
 
         `said`: what counts in the mean, and how much. In a conversation that was the question before this one, whose vector embedders keep.
         """
         before, share = said
-        texts = dict.fromkeys((query, rest, gist, *([before] if share else [])))
+        texts = [query, gist] if gist != query else [query]
         try:
-            vectors = await self._embedder.embed([*texts], purpose="query")
+            vectors = await self._embedder.embed([*texts, before] if share else texts, purpose="query")
         except (EmbedderUnavailable, EmbedderError):
             degraded.append("embedder")
             return None, None, None
         if not is_read(query, known_scripts(self._embedder)):
             return None, None, None
-        vector_of = dict(zip(texts, vectors, strict=True))
-        mean = _at_unit_length(vector_of[rest] + vector_of[gist])
+        mean = _at_unit_length(vectors[: len(texts)].sum(axis=0))
         if share:
-            mean = _at_unit_length((1.0 - share) * mean + share * vector_of[before])
-        return vector_of[query], mean, vector_of[before] if share else None
+            mean = _at_unit_length((1.0 - share) * mean + share * vectors[-1])
+        return vectors[0], mean, vectors[-1] if share else None
 
 
 def _at_unit_length(vector: Floats) -> Floats:
@@ -190,12 +183,15 @@ def _share_of_said(question: Question, terms: int) -> float:
     return share if share >= _LEAST_OF_SAID else 0.0
 
 
-def without_times(query: str, words: Sequence[str]) -> str:
-    """The question without the `words` that name times in it; all of it where nothing else is there."""
+def without_times(terms: Sequence[str], query: str, words: Sequence[str], language: str) -> list[str]:
+    """`terms` without those of the `words` that name times in the question, unless it has them elsewhere, too."""
     rest = query
     for each in words:
         rest = rest.replace(each, " ")
-    return rest if any(map(str.isalnum, rest)) else query
+    of_times = {term for each in words for term in count_terms(each, language)}
+    if of_times:
+        of_times -= count_terms(rest, language).keys()
+    return [term for term in terms if term not in of_times]
 
 
 def without_name(terms: Sequence[str], names: Collection[str], language: str) -> list[str]:

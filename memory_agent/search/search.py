@@ -262,6 +262,7 @@ def corrected(ranking: Sequence[str], replaced: Mapping[str, str], *, formerly: 
     return order
 
 
+_BY_MEANING: Final[frozenset[Signal]] = frozenset({"meaning", "meaning_around"})
 _NEAR: Final = 0.5
 """Nearness of a turn that says what is asked about."""
 _MOST_TERMS: Final = 7
@@ -311,16 +312,24 @@ class CurrentSearch:
         named = any(term.startswith("@") and frequency.get(term) for term in terms)
         return 0.0 if named else self.statistics.weight(terms, most=_MOST_TERMS)
 
-    def reach(self, scored: Scored) -> np.float32:
-        """How much its meaning tells of a question that names a time: of "What did I do on Monday?" that is little.
+    def by_nearness(
+        self, scored: Scored, values: Mapping[Signal, Floats]
+    ) -> tuple[dict[Signal, Floats], float]:
+        """Meaning as the nearness of each turn, and how much it tells, for a question that names a time.
 
-        1 where the best turn is `_NEAR`, and so where no time is named.
+        Turns that a time tells apart often mean the same: scaled from the least to the most, what is chance would tell them
+        apart. It tells all where the best turn is `_NEAR`; "What did I do on Monday?" asks for little but the time.
         """
         meaning = scored.values["meaning"]
         if not self.asked.spans or np.isnan(meaning).all():
-            return np.float32(1.0)
-        least = unrelated(meaning, background=self.asked.background, whole=self.index.whole)
-        return np.float32(np.clip(np.nanmax(nearness(meaning, least)) / _NEAR, 0.0, 1.0))
+            return {}, 1.0
+        usual = unrelated(meaning, background=self.asked.background, whole=self.index.whole)
+        best = float(np.nanmax(nearness(meaning, usual)))
+        found: dict[Signal, Floats] = {}
+        for signal in _BY_MEANING & values.keys():
+            near = (nearness(scored.values[signal], usual) / max(best, _NEAR)).clip(0.0, 1.0)
+            found[signal] = np.where(np.isnan(near), values[signal], near).astype(np.float32)
+        return found, min(max(best, 0.0) / _NEAR, 1.0)
 
     def shared(self, turn_ids: Sequence[str]) -> dict[str, list[str]]:
         """The question's terms that each of the turns holds."""
@@ -508,8 +517,10 @@ class Searcher:
         if "here" in values and values["here"].all():
             del values["here"]
         weights = for_sessions(self._without_detail, sessions)
-        reach = current.reach(scored)
-        values |= {each: reach * values[each] for each in ("meaning", "meaning_around") if each in values}
+        plain, told = current.by_nearness(scored, values)
+        values |= plain
+        dates = weights["dates"] * (2.0 - told)
+        weights["dates"] = dates  # the more, the less is asked besides
         scores = fuse(values, weights)
         # Once: while tokens are waited for, rows may come into the index.
         similarity = (
@@ -524,7 +535,11 @@ class Searcher:
             found = await self._word_by_word(current, scored, shortlist, values["words"])
             if found is not None:
                 detail, best_detail = found
-                values, weights = values | {"detail": reach * detail}, for_sessions(self._weights, sessions)
+                values, weights = (
+                    values | {"detail": detail * np.float32(told)},
+                    for_sessions(self._weights, sessions),
+                )
+                weights["dates"] = dates
                 scores = fuse(values, weights)
         scores = self._results(scores, similarity)
         most = request.top_k + _BEYOND
@@ -613,7 +628,10 @@ class Searcher:
         if again is None:
             return None
         detail = np.zeros(len(scored.turn_ids), dtype=np.float32)
-        detail[best] = np.where(np.isnan(again), words[best], min_max(again))
+        scaled = min_max(again)
+        if current.asked.spans:  # see `by_nearness`
+            scaled = np.square(again / max(float(np.nanmax(again)), 1e-6))
+        detail[best] = np.where(np.isnan(again), words[best], scaled)
         return detail, float(np.nanmax(again))
 
     async def _read_back(

@@ -239,8 +239,6 @@ _BYTES_PER_ROW: Final = 520
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS_OF_DAY: Final = 86_400.0
 _YEAR_OF_SECONDS: Final = 366 * _SECONDS_OF_DAY
-_TOLD_OF_ANOTHER: Final = 0.9
-"""What tells of another day tells a little less of the day on which it was said."""
 _MOST_NAMES: Final = 3.0
 _UNSAID_SIDE: Final = 0.3
 _SIDE_OF_MESSAGE: Final = 0.5
@@ -520,7 +518,6 @@ class ResidentIndex:
         match = span_match(said, said, asked.spans)
         rows = np.array(self._told_row, dtype=np.intp)
         told = span_match(np.array(self._told_from), np.array(self._told_to), asked.spans)
-        match[rows] *= np.float32(_TOLD_OF_ANOTHER)
         np.maximum.at(match, rows, told)
         return match
 
