@@ -312,6 +312,14 @@ class CurrentSearch:
         named = any(term.startswith("@") and frequency.get(term) for term in terms)
         return 0.0 if named else self.statistics.weight(terms, most=_MOST_TERMS)
 
+    def no_answers(self, scored: Scored) -> NDArray[np.bool_]:
+        """Mask of the turns that answer nothing: those that only ask the same, and what the question goes on with."""
+        before = asked_before(scored)
+        if self.asked.said is not None:
+            alike = self.index.similarity(self.asked.said, scored.turn_ids)
+            before |= np.nan_to_num(alike) >= SAME_QUESTION
+        return before
+
     def by_nearness(
         self, scored: Scored, values: Mapping[Signal, Floats]
     ) -> tuple[dict[Signal, Floats], float]:
@@ -503,11 +511,7 @@ class Searcher:
         """The best turns of what is searched, read back from the truth."""
         settings, request, all_scored = self._settings, current.request, current.scored()
         sessions = current.index.sessions
-        before = asked_before(all_scored)
-        if current.asked.said is not None:
-            # Nor is what it goes on with an answer to it.
-            alike = current.index.similarity(current.asked.said, all_scored.turn_ids)
-            before |= np.nan_to_num(alike) >= SAME_QUESTION
+        before = current.no_answers(all_scored)
         scored = all_scored.without(before)
         values = normalised(scored.values, weight_of_words=current.weight_of_words)
         # What says nothing of any turn is looked at once, and not for every sum.
@@ -516,11 +520,10 @@ class Searcher:
         }
         if "here" in values and values["here"].all():
             del values["here"]
-        weights = for_sessions(self._without_detail, sessions)
         plain, told = current.by_nearness(scored, values)
         values |= plain
-        dates = weights["dates"] * (2.0 - told)
-        weights["dates"] = dates  # the more, the less is asked besides
+        dates = {"dates": self._weights["dates"] * (2.0 - told)}  # the more, the less is asked besides
+        weights = for_sessions(self._without_detail, sessions) | dates
         scores = fuse(values, weights)
         # Once: while tokens are waited for, rows may come into the index.
         similarity = (
@@ -535,11 +538,8 @@ class Searcher:
             found = await self._word_by_word(current, scored, shortlist, values["words"])
             if found is not None:
                 detail, best_detail = found
-                values, weights = (
-                    values | {"detail": detail * np.float32(told)},
-                    for_sessions(self._weights, sessions),
-                )
-                weights["dates"] = dates
+                values |= {"detail": detail * np.float32(told)}
+                weights = for_sessions(self._weights, sessions) | dates
                 scores = fuse(values, weights)
         scores = self._results(scores, similarity)
         most = request.top_k + _BEYOND
