@@ -136,7 +136,10 @@ def is_number(value: object, least: float = -math.inf, most: float = math.inf) -
 
 
 def checked_timeout(value: object) -> float | None:
-    """`value` if it is a number of seconds, or None for ever. Raises InvalidInput for anything else, nan too."""
+    """`value` if it is a number of seconds, or None for ever.
+
+    Raises InvalidInput for anything else, nan too.
+    """
     if value is None:
         return None
     if not is_number(value):

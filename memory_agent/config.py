@@ -477,7 +477,9 @@ class MemoryConfig(ServerSettings, BaseSettings):
         super().__setattr__("_given", frozenset(values))  # our own refuses every assignment
 
     def changed(self, **values: Any) -> Self:
-        """A copy with these settings changed, the others as they are here, checked as a whole. Raises ConfigError.
+        """A copy with these settings changed, the others as they are here, checked as a whole.
+
+        Raises ConfigError.
 
         >>> MemoryConfig(short_term_window=4).changed(top_k_memories=8).short_term_window
         4
@@ -639,7 +641,10 @@ def setting_rows(cfg: MemoryConfig, part: str = "") -> list[dict[str, Any]]:
 
 
 def _refuse_unknown(name: str, *, where: str = "", known: Iterable[str] = (), prefix: str = "") -> None:
-    """Raise ConfigError, with what may have been meant, if `name` is no setting. `prefix`: of names as they are said."""
+    """Raise ConfigError, with what may have been meant, if `name` is no setting.
+
+    `prefix`: of names as they are said.
+    """
     if name not in MemoryConfig.model_fields:
         guesses = [
             f"{prefix}{guess.upper() if prefix else guess}"

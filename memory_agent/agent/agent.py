@@ -317,7 +317,9 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         importance: float | None = None,
         idempotency_key: str | None = None,
     ) -> UpdateReceipt:
-        """Remember one exchange. Durable when it returns; searching by meaning and facts follow in the background.
+        """Remember one exchange.
+
+        Durable when it returns; searching by meaning and facts follow in the background.
 
         `speaker`: the user's name where several take part. `timestamp`: when it was said (default: now); `importance`: 0 to 1.
         A repeat with the same

@@ -84,7 +84,10 @@ class FactCalls(ThreadCalls):
     async def add_fact(
         self, path: Path, value: Any, *, about: str | None = None, idempotency_key: str | None = None
     ) -> FactRecord:
-        """Say yourself that `value` is one more element of the list at `path`. For `about` and the key see `set_fact`."""
+        """Say yourself that `value` is one more element of the list at `path`.
+
+        For `about` and the key see `set_fact`.
+        """
         said = EditOptions(about=checked_about(about), key=idempotency_key)
         return await self._core.fact_editor.add(self.scope, path, await self._storable(value), said)
 

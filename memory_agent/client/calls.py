@@ -166,7 +166,10 @@ def _written(value: Any) -> str:
 
 
 def own_key(idempotency_key: str | None) -> str:
-    """The caller's key, or one of our own, so that a request that is sent again counts once. Raises InvalidInput."""
+    """The caller's key, or one of our own, so that a request that is sent again counts once.
+
+    Raises InvalidInput.
+    """
     if idempotency_key is None:
         return new_id()
     checked_id("idempotency_key", idempotency_key)
@@ -233,7 +236,10 @@ def sends(
     note: str | None = None,
     **options: Any,
 ) -> Method[P, Value]:
-    """The method that sends a route's request and returns what is read of the answer. `options`: those of `_call`."""
+    """The method that sends a route's request and returns what is read of the answer.
+
+    `options`: those of `_call`.
+    """
 
     async def send(self: Asking, asked: Asked) -> Value:
         return read(await self._ask(route, prepare(self, asked) if prepare else asked, body, **options))

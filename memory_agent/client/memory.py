@@ -1,4 +1,7 @@
-"""MemoryClient: one user's thread in a service. What an agent loop calls before and after its model answers."""
+"""MemoryClient: one user's thread in a service.
+
+What an agent loop calls before and after its model answers.
+"""
 
 from __future__ import annotations
 

@@ -125,7 +125,10 @@ def pack_context(
     budget: int,
     counter: TokenCounter,
 ) -> MemoryContext:
-    """The context in at most `budget` tokens of rendered text. `top_k`: recollections at most; None: no bound."""
+    """The context in at most `budget` tokens of rendered text.
+
+    `top_k`: recollections at most; None: no bound.
+    """
     packing = Packing(ORDER, budget=budget, counter=counter)
     asked = frozenset(count_terms(material.question, material.language))
     items = _items(packing, material)

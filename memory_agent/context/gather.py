@@ -337,7 +337,10 @@ class ContextReader:
         )
 
     def _standing_items(self, stand: ConversationState, *, whole: bool) -> dict[str, Any]:
-        """What a prompt says of how the conversation stands: persona, state, summary and topic. `whole`: see `_active`."""
+        """What a prompt says of how the conversation stands: persona, state, summary and topic.
+
+        `whole`: see `_active`.
+        """
         topic, reminder = self._topic_and_reminder(stand, whole=whole)
         return {
             "persona": reminder.identity,

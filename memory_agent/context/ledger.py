@@ -38,7 +38,9 @@ At: TypeAlias = tuple[str, int]
 
 
 class Item(NamedTuple):
-    """One thing that a prompt may hold. `place`: where in its tier it is read; `reason`: why, if it is taken.
+    """One thing that a prompt may hold.
+
+    `place`: where in its tier it is read; `reason`: why, if it is taken.
 
     `at`: the thread ("" for the one that it is for) and `seq` of the turn that it shows, whole, or (`part`) in an excerpt, which
     is of no use beside the whole turn or another excerpt. `under`: the heading that it stands under, once for all items of it.
@@ -432,7 +434,10 @@ class Packing:
         self._said.append((item, reason))
 
     def packed(self) -> Packed:
-        """The chosen items. Should their sum have been too low, as a counter may have it, those taken last leave."""
+        """The chosen items.
+
+        Should their sum have been too low, as a counter may have it, those taken last leave.
+        """
         while True:
             blocks = self._blocks()
             tokens = self._counter.count(prompt_text(blocks))

@@ -68,7 +68,10 @@ def tokens_worth(chance: float, price: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A recollection as it may be shown. `value`: its chance to be needed, as far as it tells something by itself."""
+    """A recollection as it may be shown.
+
+    `value`: its chance to be needed, as far as it tells something by itself.
+    """
 
     item: Item
     found: Recollection
@@ -326,7 +329,9 @@ def _passage(packing: Packing, item: Item, asked: Collection[str], language: str
 
     passage = best_passage(body, asked, language, fits, idle)
     if passage == "":  # a sentence that is cut off may lose what it was chosen for
-        passage = best_passage(body, asked, language, lambda part: fits(part, 2 * most), idle)
+        passage = best_passage(
+            body, asked, language, lambda part: fits(part, most + _LEAST_PASSAGE_TOKENS), idle
+        )
     if not passage and outline(body, fits):
         return packing.cut(item, int(most * _OUTLINE_SHARE)) or packing.cut(item, most)
     if passage is None:

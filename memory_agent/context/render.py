@@ -1,4 +1,7 @@
-"""Items of a context as lines of a prompt. What was remembered is data and cannot close its own delimiters."""
+"""Items of a context as lines of a prompt.
+
+What was remembered is data and cannot close its own delimiters.
+"""
 
 from __future__ import annotations
 

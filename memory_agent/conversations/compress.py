@@ -300,7 +300,9 @@ class Compressor:
         *,
         since: Sequence[Turn] | None = None,
     ) -> CompressedContext | None:
-        """None if what it was made of changed meanwhile. Of a conversation that is shown whole nothing is recorded.
+        """None if what it was made of changed meanwhile.
+
+        Of a conversation that is shown whole nothing is recorded.
 
         `since`: the turns since the last one, at least up to `newest`, where they were read already.
         """

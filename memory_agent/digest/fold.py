@@ -177,7 +177,10 @@ class Analysis:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Digest:
-    """The fold of the analyses of all turns up to and including `seq == through`. Bounded: what matters least goes first."""
+    """The fold of the analyses of all turns up to and including `seq == through`.
+
+    Bounded: what matters least goes first.
+    """
 
     through: int = 0
     turns: int = 0
@@ -214,7 +217,10 @@ def analyse(turn: Turn) -> Analysis:
 
 
 def fold(digest: Digest, turns: Iterable[tuple[Turn, Analysis | None]]) -> Digest:
-    """The digest with these turns, which follow what it has, by rising `seq`. None: it is left open if that is a moment."""
+    """The digest with these turns, which follow what it has, by rising `seq`.
+
+    None: it is left open if that is a moment.
+    """
     moments = list(digest.moments)
     topics = {topic.topic_id: list(topic.ranges) for topic in digest.topics}
     through, count, tokens = digest.through, digest.turns, digest.tokens
@@ -259,7 +265,10 @@ def _moment(turn: Turn, analysis: Analysis) -> KeyMoment:
 
 
 def _add_turn(ranges: list[tuple[int, int]], seq: int) -> None:
-    """Add a turn to the ranges, the newest `MAX_RANGES`. What others say in between (an answer) opens no new one."""
+    """Add a turn to the ranges, the newest `MAX_RANGES`.
+
+    What others say in between (an answer) opens no new one.
+    """
     first = ranges.pop()[0] if ranges and seq - ranges[-1][1] <= _SAME_RANGE else seq
     ranges.append((first, seq))
     del ranges[:-MAX_RANGES]

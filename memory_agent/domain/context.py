@@ -164,7 +164,9 @@ def indented(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContextLine:
-    """One item as a prompt shows it: `head` (when and who) and `body`. `role`: whose message it is, if it is one.
+    """One item as a prompt shows it: `head` (when and who) and `body`.
+
+    `role`: whose message it is, if it is one.
 
     Lines of the body behind its first are shown indented, so that none can pass for an item of its own.
     """
@@ -368,7 +370,9 @@ class CompressionMetadata:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompressedContext(_Rendered):
-    """A short text in place of a whole conversation, as of a turn; of a short one the whole. `str(context)` is the prompt text.
+    """A short text in place of a whole conversation, as of a turn; of a short one the whole.
+
+    `str(context)` is the prompt text.
 
     The character's reminder is first and the recent turns last, whatever is between. The fields hold what the text shows;
     `summary` alone is whole, for its lines give way to turns that are shown word for word.

@@ -32,7 +32,9 @@ _KIND: Final = lazily(re.compile, r"[a-z0-9_-]{1,32}")
 
 @dataclass(frozen=True, kw_only=True, slots=True, order=True)
 class Entity:
-    """Something with a name, by its canonical one. Two are equal if `kind` and `name` are, character by character.
+    """Something with a name, by its canonical one.
+
+    Two are equal if `kind` and `name` are, character by character.
 
     `kind`: 1 to 32 of a-z, 0-9, "_" and "-"; `name`: 1 to 100 characters on one line, kept in Unicode's NFC, with
     single blanks inside and none around. Raises InvalidInput for any other.
@@ -143,7 +145,10 @@ def _checked_name(name: object) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TurnFeatures:
-    """Features of a turn's text. `names`: the number of names in it, up to 3; `corrects`: it may replace an earlier turn."""
+    """Features of a turn's text.
+
+    `names`: the number of names in it, up to 3; `corrects`: it may replace an earlier turn.
+    """
 
     asks: bool = False
     tells_when: bool = False
@@ -302,7 +307,9 @@ class Similar:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recollection(LateFields):
-    """A turn that search brought back. `score` in [0, 1] orders one answer's results, and only those; but a
+    """A turn that search brought back.
+
+    `score` in [0, 1] orders one answer's results, and only those; but a
     near-duplicate of a better one stands behind the others, and a turn that replaces another right before it, whatever its score.
 
     `confidence`: how probable it is that the turn answers the question or helps to, in [0, 1]; comparable between answers.

@@ -142,7 +142,10 @@ def difference(draft: TurnDraft, turn: Turn) -> str | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HistoryPage:
-    """Turns in order, word for word. `next`: what to pass as `after` for the page that follows; None at the end."""
+    """Turns in order, word for word.
+
+    `next`: what to pass as `after` for the page that follows; None at the end.
+    """
 
     turns: tuple[Turn, ...]
     next: int | None

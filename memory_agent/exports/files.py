@@ -233,7 +233,10 @@ _LONGEST_LINE: Final = 64_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Header:
-    """Header of an export: of whom it is. `tenant`, `user_id`, `thread_id`: only theirs; None: everybody's."""
+    """Header of an export: of whom it is.
+
+    `tenant`, `user_id`, `thread_id`: only theirs; None: everybody's.
+    """
 
     content: str
     """"export" (what users' threads hold) or "backup" (besides, what the memory as a whole needs to go on)."""
@@ -325,7 +328,10 @@ def check_new(path: Path) -> None:
 
 
 class ExportFile:
-    """An export to read, as often as one likes. `check` comes first; then `receipts` and `secret` are those of a backup."""
+    """An export to read, as often as one likes.
+
+    `check` comes first; then `receipts` and `secret` are those of a backup.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -333,7 +339,10 @@ class ExportFile:
         self.secret: str | None = None
 
     def check(self) -> tuple[Header, Written]:
-        """Read all of it. Raises InvalidInput, which names the line, for a file that is damaged, cut off or no export."""
+        """Read all of it.
+
+        Raises InvalidInput, which names the line, for a file that is damaged, cut off or no export.
+        """
         records: dict[str, int] = {}
         header, end = None, None
         digest = hashlib.sha256()

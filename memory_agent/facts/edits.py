@@ -55,7 +55,10 @@ class EditOptions:
 
 
 class FactEditor:
-    """Makes edits. With an idempotency key whose edit was forgotten since, each raises TurnForgotten; of another, IdempotencyKeyReused."""
+    """Makes edits.
+
+    With an idempotency key whose edit was forgotten since, each raises TurnForgotten; of another, IdempotencyKeyReused.
+    """
 
     def __init__(self, store: DocumentStore, keeper: FactKeeper, clock: Clock) -> None:
         self._store, self._keeper, self._clock = store, keeper, clock
@@ -93,7 +96,9 @@ class FactEditor:
         return await self._edit(scope, dataclasses.replace(event, subject=subject), options)
 
     async def retract(self, scope: Scope, path: Path, value: Any | None, options: EditOptions) -> FactRecord:
-        """Nothing stands at `path` any more, or (with `value`) that element of its list. Raises InvalidInput if nothing does.
+        """Nothing stands at `path` any more, or (with `value`) that element of its list.
+
+        Raises InvalidInput if nothing does.
 
         A fact of another thread of the user may be retracted here: then it counts no more among the user's facts.
         """
@@ -175,7 +180,10 @@ class FactEditor:
         return await self._edit(scope, event, EditOptions(about=about), at=f"{at}~")
 
     async def _subject(self, scope: Scope, about: str | None) -> str:
-        """Whom an edit is about: see `addressed`. In a thread of which nothing is known, as in the user's others."""
+        """Whom an edit is about: see `addressed`.
+
+        In a thread of which nothing is known, as in the user's others.
+        """
         if about is not None:
             return addressed((), about)
         return addressed(await self._keeper.people(scope) or await self._keeper.people(scope.user), None)

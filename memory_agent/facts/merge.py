@@ -83,7 +83,9 @@ def fact_key(key: str) -> str:
 
 
 def fact_path(path: str | Sequence[str]) -> tuple[str, ...]:
-    """`path`, as text with dots or as keys, with its keys normalised. Raises UnmergeableFacts if it names nothing.
+    """`path`, as text with dots or as keys, with its keys normalised.
+
+    Raises UnmergeableFacts if it names nothing.
 
     >>> fact_path("preferences.Meeting time")
     ('preferences', 'meeting_time')

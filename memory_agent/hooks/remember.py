@@ -1,4 +1,7 @@
-"""Transcripts remembered: what is new in them, through an agent's public calls. A repeat changes nothing."""
+"""Transcripts remembered: what is new in them, through an agent's public calls.
+
+A repeat changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,10 @@ _USER_QUERY: Final = re.compile(r"<user_query>(.*?)</user_query>", re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TranscriptTurn:
-    """A turn in a transcript, in which its line ends at `end`. `id`: the same whenever the transcript is read, and in copies of it if `is_unique`."""
+    """A turn in a transcript, in which its line ends at `end`.
+
+    `id`: the same whenever the transcript is read, and in copies of it if `is_unique`.
+    """
 
     id: str
     is_unique: bool
@@ -178,7 +184,9 @@ _MOST_BYTES: Final = 64_000_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
-    """A session of a coding agent. Its transcript is remembered up to the byte `done`, and its last answer ends at `until`.
+    """A session of a coding agent.
+
+    Its transcript is remembered up to the byte `done`, and its last answer ends at `until`.
 
     What lies behind that was said on the way to an answer that is still to come.
     """
@@ -204,7 +212,10 @@ class Session:
 
 
 def sessions_in(folder: Path) -> list[Session]:
-    """The sessions that are known, the one that was last at work first. Those whose transcript is gone are dropped."""
+    """The sessions that are known, the one that was last at work first.
+
+    Those whose transcript is gone are dropped.
+    """
     found = []
     for file in folder.glob("*.json"):
         try:

@@ -86,7 +86,10 @@ async def ask(page: Page) -> Response:
 
 
 def _settings(page: Page, which: str) -> dict[str, Any]:
-    """The options of one of the two prompts, by the names that `fetch_memory` has for them. Raises InvalidInput."""
+    """The options of one of the two prompts, by the names that `fetch_memory` has for them.
+
+    Raises InvalidInput.
+    """
     reach, window = page.asked(f"reach{which}"), page.asked(f"window{which}")
     if reach not in ("", "user", "thread"):
         raise InvalidInput(f"reach is {reach!r:.80}; use 'user' or 'thread'")
@@ -244,7 +247,10 @@ _LANGUAGE: Final = "english"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Trace:
-    """One thing remembered, and what became of it. `entries`: what the ledger says; `rank`: its place in the search."""
+    """One thing remembered, and what became of it.
+
+    `entries`: what the ledger says; `rank`: its place in the search.
+    """
 
     verdict: Verdict
     turn: Turn | None = None

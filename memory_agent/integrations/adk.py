@@ -103,7 +103,10 @@ class AdkMemoryService(BaseMemoryService):
 
     # --- forget ------------------------------------------------------------------------------------------
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
-        """Erase what `search_memory` gave under this id, in every tier, for good. Nothing happens for None or an unknown id."""
+        """Erase what `search_memory` gave under this id, in every tier, for good.
+
+        Nothing happens for None or an unknown id.
+        """
         turn_id, _, thread_id = (memory_id or "").partition("/")
         if turn_id and thread_id:
             await self._service.agent(_user(app_name, user_id), thread_id).forget([turn_id])

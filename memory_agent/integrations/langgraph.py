@@ -319,7 +319,10 @@ _COMPARED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 def _passes(item: Item, wanted: Mapping[str, Any] | None) -> bool:
-    """True if the item's value is as the filter says. Raises InvalidInput for an operator that there is not."""
+    """True if the item's value is as the filter says.
+
+    Raises InvalidInput for an operator that there is not.
+    """
     return all(_holds(item.value.get(name), test) for name, test in (wanted or {}).items())
 
 
@@ -331,7 +334,9 @@ def _holds(value: object, test: object) -> bool:
 
 # --- LangChain's middleware ----------------------------------------------------------------------------------
 class MemoryMiddleware(AgentMiddleware[Any, Any, Any]):
-    """Recalls before each call of the model, and remembers the exchange after the run. For `ainvoke` and `astream`.
+    """Recalls before each call of the model, and remembers the exchange after the run.
+
+    For `ainvoke` and `astream`.
 
     What is recalled goes into the system message of that request alone: no state, no checkpoint and no turn holds it.
     """

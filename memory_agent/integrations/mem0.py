@@ -273,7 +273,9 @@ _PROCEDURAL: Final = "procedural_memory"
 
 
 class AsyncMemory:
-    """mem0's AsyncMemory. Opens the service of these settings at the first call, unless an open one is given.
+    """mem0's AsyncMemory.
+
+    Opens the service of these settings at the first call, unless an open one is given.
 
     With the setting `service_url` that is a running service. `async with` or `await close()` closes what it has opened.
     """
@@ -364,7 +366,10 @@ class AsyncMemory:
         expiration_date: Any = _UNSET,
         data: str | None = None,
     ) -> dict[str, str]:
-        """Replace a memory's text or metadata; its id stays, and `history` has the earlier texts. Raises NotFound."""
+        """Replace a memory's text or metadata; its id stays, and `history` has the earlier texts.
+
+        Raises NotFound.
+        """
         text = data if text is None else text
         if text is None and metadata is None and expiration_date is _UNSET:
             raise InvalidInput("At least one of text, metadata, or expiration_date must be provided.")

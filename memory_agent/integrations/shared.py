@@ -115,7 +115,10 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _with_texts(value: Any, change: Callable[[str], str], key: str = "", *, framed: bool = True) -> Any:
-    """The value with each of its texts changed, always in the same order. Not `framed`: below one of _FREE."""
+    """The value with each of its texts changed, always in the same order.
+
+    Not `framed`: below one of _FREE.
+    """
     if isinstance(value, dict):
         free = _FREE | {"content"} if "tool_name" in value else _FREE
         kept: Iterable[str] = ()
@@ -193,7 +196,10 @@ async def threads_in(threads: Callable[..., Awaitable[ThreadsPage]]) -> AsyncIte
 def compares(
     value: object, test: Mapping[str, Any], operators: Mapping[str, Callable[[Any, Any], bool]]
 ) -> bool:
-    """True if a value is to all others as the `operators` that `test` names them by say. Raises InvalidInput for one that there is not."""
+    """True if a value is to all others as the `operators` that `test` names them by say.
+
+    Raises InvalidInput for one that there is not.
+    """
     for name in test:  # all of them first: whether one is refused must not depend on the value
         if name not in operators:
             raise InvalidInput(
@@ -292,7 +298,10 @@ class Loop:
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call, self._loop))
 
     def wait(self, call: Coroutine[Any, Any, T]) -> T:
-        """Wait for the call from another thread. Raises InvalidInput on a thread with a loop, which it would hold up."""
+        """Wait for the call from another thread.
+
+        Raises InvalidInput on a thread with a loop, which it would hold up.
+        """
         try:
             asyncio.get_running_loop()
         except RuntimeError:

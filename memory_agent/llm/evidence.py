@@ -1,4 +1,6 @@
-"""What texts hold, and whether a claim about them names somebody, a number or a day that they don't. Pure.
+"""What texts hold, and whether a claim about them names somebody, a number or a day that they don't.
+
+Pure.
 
 A language model's summary reads well whether it is true or not; what it may not do is bring in what nobody said.
 """

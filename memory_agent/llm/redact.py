@@ -29,7 +29,10 @@ T = TypeVar("T", bound="DataclassInstance")
 
 
 async def redacted(redact: Redactor, texts: Sequence[str]) -> list[str]:
-    """`texts` without what `redact` takes out. Raises RedactionFailed, without any of the text, if it fails."""
+    """`texts` without what `redact` takes out.
+
+    Raises RedactionFailed, without any of the text, if it fails.
+    """
     clean: list[str] = await redacted_value(redact, texts)
     return clean
 
@@ -65,7 +68,9 @@ def _clean(redact: Redactor, text: str) -> str:
 async def redacted_drafts(
     redact: Redactor, drafts: Sequence[TurnDraft], counter: TokenCounter
 ) -> list[TurnDraft]:
-    """`drafts` with redacted content. Speakers' names and metadata but for VERBATIM are the caller's, and stay.
+    """`drafts` with redacted content.
+
+    Speakers' names and metadata but for VERBATIM are the caller's, and stay.
 
     Raises RedactionFailed, and InvalidInput if nothing of a text is left, or of VERBATIM more than metadata may hold.
     """
@@ -96,7 +101,10 @@ def _with_verbatim(metadata: Mapping[str, Any], value: Any) -> Mapping[str, Any]
 
 
 async def _redacted_verbatim(redact: Redactor, given: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The redacted VERBATIM values of turns. A text of which they hold pieces is one meanwhile: a secret may lie across a cut."""
+    """The redacted VERBATIM values of turns.
+
+    A text of which they hold pieces is one meanwhile: a secret may lie across a cut.
+    """
     pieces: dict[tuple[str, int], list[str]] = {}
     for metadata in given:
         for n, piece in _pieces(metadata):
@@ -130,7 +138,10 @@ def _cut(text: str, like: Sequence[str]) -> Iterator[str]:
 
 
 async def redacted_each(redact: Redactor | None, things: Sequence[T], name: str) -> list[T]:
-    """`things` with the text in their field `name` as a language model may read it. Raises RedactionFailed."""
+    """`things` with the text in their field `name` as a language model may read it.
+
+    Raises RedactionFailed.
+    """
     if redact is None:
         return list(things)
     texts = await redacted(redact, [getattr(thing, name) for thing in things])

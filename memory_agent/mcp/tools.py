@@ -502,7 +502,9 @@ async def facts(
     scope: Scope = None,
     about: About = None,
 ) -> Facts:
-    """Read what is known about the user (name, preferences, plans, …) as one document. Call it when you need a stable
+    """Read what is known about the user (name, preferences, plans, …) as one document.
+
+    Call it when you need a stable
     fact rather than a quotation, or before `correct_fact`. Returns paths and values; where several people speak, each
     person's under their name.
     """
@@ -528,7 +530,9 @@ async def correct_fact(
     retract: Annotated[bool, Field(description="Say that the fact holds no more.")] = False,
     about: About = None,
 ) -> CorrectedFact:
-    """Set one fact, or with `retract: true` say that it holds no more. Call it only when the user says that something
+    """Set one fact, or with `retract: true` say that it holds no more.
+
+    Call it only when the user says that something
     known is wrong or out of date; what is told in passing is picked up from `remember`. Returns the new and the former
     value; the fact's history is kept.
     """
@@ -554,7 +558,9 @@ async def forget(
         ),
     ],
 ) -> Forgotten:
-    """Erase turns for good, with everything that was derived from them; it can't be undone. Call it only when the user
+    """Erase turns for good, with everything that was derived from them; it can't be undone.
+
+    Call it only when the user
     asks for it, with ids from `recall` (of that thread). Returns a receipt of what was erased.
     """
     wanted = list(dict.fromkeys(turn_ids))
@@ -574,7 +580,9 @@ async def topics(
     limit: Annotated[int, Field(ge=1, le=200, description="With id: how many of its newest turns.")] = 20,
     skip: Annotated[int, Field(ge=0, description="With id: how many of its newest turns to leave out.")] = 0,
 ) -> Topics:
-    """List what the conversation has been about, most important first; with `id`, show that topic's turns. Call it for
+    """List what the conversation has been about, most important first; with `id`, show that topic's turns.
+
+    Call it for
     an overview, or to go on with a subject from earlier.
     """
     if id is None:

@@ -303,6 +303,9 @@ class CurrentSearch:
         if not unknown.all():
             nearest = float(near[~unknown & heard].max(initial=-1.0))
             chance = max(chance, chance_of_any(nearest=nearest, detail=detail, turns=len(near)))
+        if self.asked.spans and float(scored.values["dates"].max(initial=0.0)) == 1.0:
+            # Of "What did I do on Monday?" the day is what is asked for, and something was said on it.
+            chance = max(chance, 1.0 - self.by_nearness(scored, {})[1])
         return confidence(chance, (alone + around) / 2.0, leads(scores, but))
 
     @property

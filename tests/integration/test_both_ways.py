@@ -401,6 +401,7 @@ SEEN_BY_THE_SERVICE = {
     *("topic of a search", "topic of a search of the user", "unknown turn"),
     "revert to a time of text",
     "revert to a time to come",
+    "timestamp naive",  # whose zone a setting may tell
 }
 """Refusals that take a look at what is stored."""
 

@@ -116,9 +116,11 @@ async def test_a_context_as_of_a_time_knows_nothing_later(memory: MemoryAgent) -
     context = await memory.fetch_memory(line, now=START + timedelta(minutes=30))
     assert "decided" not in str(context)
     assert max(turn.seq for turn in context.short_term) == 30
-    asked = "Which line was it that was about clocks, the seventh or another one?"
-    recalled = await memory.fetch_memory(asked, now=START + timedelta(minutes=30), preset="recall")
-    assert max(found.turn.seq for found in recalled.long_term) <= 30
+    decided = [
+        await memory.fetch_memory("What have we decided?", preset="recall", now=now)
+        for now in (START + timedelta(minutes=30), None)
+    ]
+    assert ["decided to go" in str(each) for each in decided] == [False, True]
     later = await memory.fetch_memory("line", now=START + timedelta(minutes=33))
     assert "We have decided to go" in str(later)
 

@@ -110,7 +110,7 @@ BETWEEN = (
 )
 
 
-@pytest.mark.parametrize(("kind", "least"), [("corrections", 34), ("before", 13), ("no_corrections", 19)])
+@pytest.mark.parametrize(("kind", "least"), [("corrections", 34), ("before", 13), ("no_corrections", 18)])
 async def test_a_correction_comes_first_for_a_question_about_now_and_last_for_one_about_before(
     embedded_settings: dict[str, Any], shared_embedder: LocalEmbedder, kind: str, least: int
 ) -> None:

@@ -295,6 +295,7 @@ def _turn(draft: TurnDraft, scope: Scope, seq: int) -> Turn:
         content=draft.content,
         speaker=draft.speaker,
         timestamp=draft.timestamp,
+        utc_offset_minutes=draft.utc_offset_minutes,
         tokens=draft.tokens,
         importance=draft.importance,
         metadata=copy.deepcopy(draft.metadata),

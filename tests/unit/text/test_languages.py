@@ -164,7 +164,6 @@ OUTSIDE = {
     "models/entities.py": "an example within a message",
     "models/local/folder.py": "texts by which a model is tried",
     "models/tokens.py": "ranges of letters",
-    "search/fusion.py": "texts that stand for any memory",
     "text/code/languages.py": "words of programming languages",
     "text/code/lines.py": "talk about code, in whatever language",
     "text/dictionary.py": "the mark of long vowels, a letter of kana",
