@@ -1,4 +1,7 @@
-"""The MCP tools: calls of a MemoryAgent, or of a client in its place. A tool's docstring is what models are told of it."""
+"""The MCP tools: calls of a MemoryAgent, or of a client in its place.
+
+A tool's docstring is what models are told of it.
+"""
 
 # No `from __future__ import annotations` here: annotations are read when models and tools are made.
 import inspect
@@ -77,7 +80,9 @@ class Shown(_Told):
 
 
 class Recalled(Shown):
-    """One recollection. `score` (0 to 1) orders the answer's recollections, and only those; `confidence` (0 to 1) is absolute.
+    """One recollection.
+
+    `score` (0 to 1) orders the answer's recollections, and only those; `confidence` (0 to 1) is absolute.
 
     `replaced_by`: id of a later turn that says what holds instead of something in this one; null if none is known.
     """
@@ -150,7 +155,10 @@ class CorrectedFact(Answer):
 
 
 class Forgotten(Answer):
-    """Receipt of an erasure. `owed` names parts that were down; it is erased there as soon as they are back."""
+    """Receipt of an erasure.
+
+    `owed` names parts that were down; it is erased there as soon as they are back.
+    """
 
     asked: int
     thread_id: str
@@ -238,7 +246,10 @@ class ThreadShown(_Told):
 
 
 class Threads(Answer):
-    """The user's conversations, by id. `next`: what to pass as `after` for those that follow, null at the end."""
+    """The user's conversations, by id.
+
+    `next`: what to pass as `after` for those that follow, null at the end.
+    """
 
     threads: list[ThreadShown]
     next: str | None
@@ -408,7 +419,9 @@ async def remember(
         Time | None, Field(description="When it was said (ISO 8601 with a zone); default: now.")
     ] = None,
 ) -> Remembered:
-    """Store what was said, so that it is found in later conversations. Call it after each exchange with the user's
+    """Store what was said, so that it is found in later conversations.
+
+    Call it after each exchange with the user's
     message as `text` and your answer as `reply`, or for a single message worth keeping. Returns the ids of the stored
     turns. It is durable at once, and found a moment later.
     """
@@ -437,7 +450,9 @@ async def recall(
     ] = None,
     scope: Scope = None,
 ) -> Recollections:
-    """Search earlier conversations by meaning and by words. Call it when the user refers to something said before, or
+    """Search earlier conversations by meaning and by words.
+
+    Call it when the user refers to something said before, or
     when you need one detail from the past. Returns what was said, best first: date, who, the words, a score, and the
     id that `forget` takes.
     """
