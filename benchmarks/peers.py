@@ -79,10 +79,7 @@ def model_folder() -> Path:
 
 
 def fingerprint(stamps: Path) -> str:
-    """The model's fingerprint, by which `memory_agent` knows its vectors.
-
-    `stamps`: where it notes what was read.
-    """
+    """The model's fingerprint, by which `memory_agent` knows its vectors. `stamps`: where it notes what was read."""
     from memory_agent.models.local.choose import model_fingerprint
 
     folder = model_folder()

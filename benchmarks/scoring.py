@@ -39,10 +39,7 @@ _SEED: Final = 20_260_607
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Answer:
-    """What a system found for one question.
-
-    Ids are the recall set's own, best first, of at most DEPTH turns.
-    """
+    """What a system found for one question. Ids are the recall set's own, best first, of at most DEPTH turns."""
 
     question: str
     turns: tuple[str, ...]
@@ -189,10 +186,7 @@ class BadRun(ValueError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """One system's answers to recall sets.
-
-    `times`: by set, seconds and milliseconds under names that say which.
-    """
+    """One system's answers to recall sets. `times`: by set, seconds and milliseconds under names that say which."""
 
     system: str
     version: str = ""

@@ -153,10 +153,7 @@ class Load:
 
 @dataclass(kw_only=True, slots=True)
 class Told:
-    """What the clients were told.
-
-    `complaints`: what one found wrong by itself; `requests`: kind, result and seconds of each.
-    """
+    """What the clients were told. `complaints`: what one found wrong by itself; `requests`: kind, result and seconds of each."""
 
     exchanges: list[Exchange] = field(default_factory=list)
     requests: list[tuple[str, str, float]] = field(default_factory=list)
@@ -405,10 +402,7 @@ def settled(reader: Reader, *, timeout: float) -> float:
 
 
 def check(reader: Reader, told: Told, *, searches: int, seed: int) -> dict[str, int]:
-    """Compare all that was said with all that is stored; what was counted.
-
-    Raises Wrong with the first discrepancy.
-    """
+    """Compare all that was said with all that is stored; what was counted. Raises Wrong with the first discrepancy."""
     if told.complaints:
         raise Wrong(f"{told.complaints[0]} ({len(told.complaints)} in all)")
     turns = 0

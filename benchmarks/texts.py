@@ -94,10 +94,7 @@ def made_up() -> Texts:
 
 # --- conversations -------------------------------------------------------------------------------------------
 def conversations(files: Sequence[Path]) -> Texts:
-    """The conversations of recall sets, one after the other.
-
-    Raises BadRecallSet for what can't be read or has no turns.
-    """
+    """The conversations of recall sets, one after the other. Raises BadRecallSet for what can't be read or has no turns."""
     said: list[tuple[Said, _Renamed]] = []
     asked: list[tuple[str, _Renamed]] = []
     found = files_in(files)
