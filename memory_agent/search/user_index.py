@@ -622,7 +622,7 @@ SAME_QUESTION: Final = 0.9
 
 def asked_before(scored: Scored) -> NDArray[np.bool_]:
     """Mask of the turns that only ask what is asked now: that is no answer, however alike it is. Shape (n,)."""
-    asks = scored.values["asks"] > 0.0
+    asks = scored.values["asks"] >= 1.0  # short ones: a longer turn may tell something besides
     return asks & (np.nan_to_num(scored.values["meaning"]) >= SAME_QUESTION)
 
 
