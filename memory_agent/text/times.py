@@ -364,15 +364,16 @@ def _narrowed(found: list[TimeMention], text: str, frame: Frame) -> tuple[list[T
     """The mentions, and the text, with each that is told more closely as that: "the first Monday of March", "3월 초"."""
     narrowed: list[TimeMention] = []
     for one in found:
-        for match in (
-            words.WITHIN_NEXT.search(text[: one.at], max(0, one.at - 48)),
-            words.WITHIN_LAST.match(text[one.to : one.to + 32]),
-        ):
+        for is_behind in (False, True):
+            match = (
+                words.WITHIN_LAST.match(text[one.to : one.to + 32])
+                if is_behind
+                else words.WITHIN_NEXT.search(text[: one.at], max(0, one.at - 48))
+            )
             spans = [] if match is None else [_within_span(match, span, frame) for span in one.spans]
             closer = tuple(span for span in spans if span is not None)
             if match is not None and closer:
-                behind = match.end() if match.re is None or match.string != text[: one.at] else 0
-                at, to = (one.at, one.to + behind) if behind else (match.start(), one.to)
+                at, to = (one.at, one.to + match.end()) if is_behind else (match.start(), one.to)
                 one = replace(one, at=at, to=to, spans=closer)
                 text = _blanked(text, at, to)
         narrowed.append(one)
