@@ -42,6 +42,8 @@ _SPANNING: Final = 3
 _MANY_DIGITS: Final = 3
 """From so many on two numbers without a unit can be of one thing, if they are of one size."""
 _FEW_PARTS: Final = 4
+_MANY_SAME: Final = 2
+"""Words that are the same for each that differs."""
 _NEARLY: Final = 0.75
 _ONE_EACH: Final = frozenset({"name", "location", "occupation", "employer", "timezone"})
 """Of these facts a person has one at a time."""
@@ -268,7 +270,7 @@ def _tie(new: Clause, old: Clause, weight: Weight, least: float, about: float) -
     same = [part for part in old.parts if part.is_in(new)]
     shared = frozenset[str]().union(*(part.terms for part in same)) & new.terms
     told, named = weight(shared), (new.gone & old.terms) - all_words("words", "fillers")
-    if named and 2 * len(named) >= len(new.gone):
+    if named and named == new.gone - all_words("words", "fillers"):
         # A name alone is spoken of for many reasons; what the speaker says with it in few words is over with it.
         of_it = [part for part in old.parts[:1] if part.terms & named and not _NAMED.match(part.text)]
         in_few_words = old.own and len(old.parts) <= _FEW_PARTS and not (of_it and len(old.parts) > 1)
@@ -277,13 +279,17 @@ def _tie(new: Clause, old: Clause, weight: Weight, least: float, about: float) -
     rest = [part for part in old.parts if part not in same]
     is_telling = told >= _NEARLY * least
     if not told or not rest or new.adds:
-        return told if is_telling and not rest and new.refuses != old.refuses else 0.0
+        says_opposite = is_telling and not rest and len(same) > 1 and new.refuses != old.refuses
+        return told if says_opposite and len(new.parts) <= len(same) + 1 else 0.0
     others = [part for part in new.parts if not part.is_in(old)]
     words, new_words = (sum(part.kind == "word" for part in parts) for parts in (rest, others))
     telling = sum(weight(part.terms) > 0 for part in same)
     if words == len(rest) and 0 < new_words == len(others):
         is_value = is_telling and (new.cue == 3 or (new.cue == 2 and words == 1))
-        return told if is_value and max(words, new_words) <= telling + 1 else 0.0
+        # A name for a name; of other words two chats' clauses share one and differ in the rest all the time.
+        named_both = all(any(_NAMED.match(part.text) for part in parts) for parts in (rest, others))
+        is_same_thing = named_both or len(same) >= _MANY_SAME * max(words, new_words)
+        return told if is_value and is_same_thing and max(words, new_words) <= telling + 1 else 0.0
     apart, few = min(words, new_words) > 0, max(words, new_words) <= _FEW_PARTS
     enough = 2 * least if apart and new.cue == 2 else least
     for one, other in product(others, rest) if new.cue > 1 else ():

