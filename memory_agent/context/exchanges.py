@@ -32,9 +32,9 @@ _ANSWERS_NOTHING: Final = any_of("words", "answers_nothing", regex.IGNORECASE)
 def answered(turn: Turn, before: Sequence[Turn]) -> Turn | None:
     """The turn that `turn` answers, of what was said before it, the last first; None if that isn't sure.
 
-    An assistant answers what a person said last. Else it is among what another said last, whatever reaction of one's own lies between: the turn with a word of the answer, or
-    else the last that asks, if `turn` asks nothing itself. A "Yes" or "That's why" answers what another said in one turn. A
-    greeting or reaction alone answers nothing, nor does "Hey, have you heard of …?".
+    An assistant answers what a person said last. A person answers what another said last, whatever reaction of one's own
+    lies between: the turn with a word of the answer, or else the very last if it asks and `turn` asks nothing itself. A "Yes" or
+    "That's why" answers what another said in one turn. A greeting or reaction alone answers nothing, nor does "Hey, have you heard of …?".
     """
     if turn.role == "assistant":
         same = (other for other in before if other.session_id == turn.session_id)

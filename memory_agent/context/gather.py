@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from memory_agent.context.assemble import WINDOW_SHARE, Material, TopicLine, pack_context
 from memory_agent.context.budget import PERSONA_TOKENS, PRESETS
 from memory_agent.context.conversation import remind
-from memory_agent.context.exchanges import answer_to, answered, only_a_question, spoken_of
+from memory_agent.context.exchanges import LOOKED_BACK, answer_to, answered, only_a_question, spoken_of
 from memory_agent.context.recollections import least_confidence, said_again
 from memory_agent.digest.fold import Digest
 from memory_agent.errors import BackendError
@@ -58,8 +58,6 @@ _MOST_FOUND: Final = 150
 _SHORT_TURN_TOKENS: Final = 4
 _HEAD_TOKENS: Final = 5
 """Of a turn's line, for who says it."""
-LOOKED_BACK: Final = 5
-"""Turns before it: in a chat one says in several what another answers."""
 _LOOKED_AHEAD: Final = 3
 
 
