@@ -207,20 +207,36 @@ class Meanwhile(Watched):
         return await super().embed(texts, **options)
 
 
+class ReadAhead(SqliteStore):
+    """A store that says when all that a thread owes has been read: beside the embedding, in no order of its own."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.read = asyncio.Event()
+
+    async def owed_turns(self, scope: Scope, stage: Stage | None, **options: Any) -> Any:
+        found = await super().owed_turns(scope, stage, **options)
+        if stage is None:
+            self.read.set()
+        return found
+
+
 async def test_what_is_owed_anew_meanwhile_is_not_struck_off_with_the_batch(tmp_path: Path) -> None:
     """A turn of before that waits for the last stage, and is to be indexed again and asked for facts while the next one is embedded."""
-    embedder = Meanwhile()
-    async with service_on(tmp_path, embedder=embedder) as service:
+    embedder, kept = Meanwhile(), ReadAhead(tmp_path / "memory.db")
+    async with service_on(tmp_path / "data", store=kept, embedder=embedder) as service:
         store, worker, scope = service.core.store, service.core.worker, Scope(user_id="ann", thread_id="chat")
         await store.append_turns(scope, owing(1, "compress", now=service.clock.now()))
         (before,) = await store.owed_turns(scope, None, limit=9)
         await service.agent("ann", "chat").add_user_message("I live in Ulm.")
 
         async def owe_anew() -> None:
+            await kept.read.wait()
             for stage in ("index", "facts"):
                 await store.owe(scope, stage, now=service.clock.now(), turn_ids=[before.id])
 
         embedder.happens.append(owe_anew)
+        kept.read.clear()
         assert await worker._index_step()
         assert [(turn.id, turn.pending) for turn in await store.owed_turns(scope, None, limit=9)] == [
             (before.id, ("index", "facts"))
