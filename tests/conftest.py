@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 pytest_plugins = ("tests.fixtures", "tests.hangs", "tests.leftovers", "tests.over_http", "tests.peaks")
 profiles.load()
-_PARTS: Final = ("conformance", "faults", "integration", "unit")
+_PARTS: Final = ("conformance", "documents", "faults", "integration", "unit")
 """Of the run of all tests; others have an environment and a run of their own."""
 
 
