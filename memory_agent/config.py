@@ -341,16 +341,18 @@ _NUMBERS = (int, float, int | None, float | None)
 class MemoryConfig(ServerSettings, BaseSettings):
     """All settings of a service. Raises ConfigError naming the setting if one is unknown or impossible.
 
-    They don't change; `changed` makes a copy that has others.
+    They can be assigned until a service runs on them; `changed` makes a copy that has others.
 
-    >>> MemoryConfig(top_k_memories=8).top_k_memories
-    8
+    >>> cfg = MemoryConfig(top_k_memories=8)
+    >>> cfg.min_similarity = 0.6
+    >>> cfg.top_k_memories, cfg.min_similarity
+    (8, 0.6)
     """
 
     model_config = SettingsConfigDict(
         env_prefix=ENV_PREFIX,
         extra="forbid",
-        frozen=True,
+        frozen=False,
         validate_default=True,
         env_ignore_empty=True,
         allow_inf_nan=False,
@@ -469,12 +471,13 @@ class MemoryConfig(ServerSettings, BaseSettings):
 
     _given: frozenset[str] = PrivateAttr(frozenset())
     """Names of the settings that were arguments."""
+    _in_use: bool = PrivateAttr(False)
 
     def __init__(self, **values: Any) -> None:
         for name in values:
             _refuse_unknown(name)
         _read(super().__init__, values)
-        super().__setattr__("_given", frozenset(values))  # our own refuses every assignment
+        self._given = frozenset(values)
 
     def changed(self, **values: Any) -> Self:
         """A copy with these settings changed, the others as they are here, checked as a whole.
@@ -490,18 +493,30 @@ class MemoryConfig(ServerSettings, BaseSettings):
         copy = type(self).__new__(type(self))
         # Not by our own `__init__`: the environment and the file may say something else by now.
         _read(functools.partial(BaseModel.__init__, copy), {**kept, **values})
-        super(MemoryConfig, copy).__setattr__("_given", self._given | values.keys())
+        copy._given = self._given | values.keys()
         return copy
 
-    if not TYPE_CHECKING:  # or else a type checker would let every assignment pass
+    def use(self) -> None:
+        """Refuse assignments from now on: a service runs on these settings, and would not see them change."""
+        self._in_use = True
+
+    if not TYPE_CHECKING:  # or else a type checker would let every name pass
 
         def __setattr__(self, name, value):
-            """Refuse, and say how to get what was wanted."""
+            """Check a value as at the start. Raises ConfigError, also where a service runs on these settings."""
+            if name.startswith("_"):
+                super().__setattr__(name, value)
+                return
             _refuse_unknown(name)
-            raise ConfigError(
-                f"settings are not changed in place, a service may be running on them; make a changed copy:"
-                f" cfg = cfg.changed({name}=…)"
-            )
+            if self._in_use:
+                raise ConfigError(
+                    f"{name} can't be assigned any more, a service runs on these settings; start one with a changed"
+                    f" copy: cfg = cfg.changed({name}=…)"
+                )
+            copy = self.changed(**{name: value})
+            self.__dict__.update(copy.__dict__)
+            self.__pydantic_fields_set__.add(name)
+            self._given = copy._given
 
     @classmethod
     def settings_customise_sources(

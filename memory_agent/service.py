@@ -256,6 +256,7 @@ class MemoryService(Upkeep):
         """
         if self._stack is not None:
             raise NotOpen("this service is open already; use one `async with` per service")
+        self.cfg.use()
         async with contextlib.AsyncExitStack() as stack:
             self._core = wire(await open_adapters(self.cfg, self.clock, self._overrides, stack))
             await stack.enter_async_context(repeating(self._core.housekeep, IDLE_SECONDS / 2))

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from memory_agent.config import GONE, SECRETS, MemoryConfig, nearest
+from memory_agent import MemoryService
+from memory_agent.config import GONE, SECRETS, MemoryConfig, nearest, setting_rows
 from memory_agent.errors import ConfigError
 from tests.unit.examples import examples
 
@@ -86,13 +87,32 @@ def test_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None
     assert MemoryConfig().top_k_memories == 5
 
 
-def test_assigning_to_a_setting_says_how_to_get_a_changed_copy() -> None:
+def test_a_setting_is_assigned_and_checked_like_an_argument() -> None:
     cfg = MemoryConfig()
-    with pytest.raises(ConfigError, match=r"cfg = cfg\.changed\(top_k_memories=…\)"):
-        cfg.top_k_memories = 3  # type: ignore[misc]
+    cfg.top_k_memories = 3
+    cfg.data_dir = "elsewhere"  # type: ignore[assignment]
+    assert (cfg.top_k_memories, cfg.most_recollections, cfg.data_dir) == (3, 3, Path("elsewhere"))
+    assert cfg == MemoryConfig(top_k_memories=3, data_dir="elsewhere")
+    assert {row["setting"] for row in setting_rows(cfg) if row["from"] == "argument"} == {
+        "top_k_memories",
+        "data_dir",
+    }
+    with pytest.raises(ConfigError, match="top_k_memories: must be a whole number, at least 1"):
+        cfg.top_k_memories = 0
     with pytest.raises(ConfigError, match=r"topk is no setting; did you mean top_k_memories\?"):
         cfg.topk = 3  # type: ignore[attr-defined]
-    assert cfg == MemoryConfig()
+    assert cfg.top_k_memories == 3
+
+
+async def test_settings_that_a_service_runs_on_are_assigned_no_more(tmp_path: Path) -> None:
+    cfg = MemoryConfig(data_dir=tmp_path, run_worker=False)
+    async with MemoryService(cfg):
+        with pytest.raises(ConfigError, match=r"cfg = cfg\.changed\(top_k_memories=…\)"):
+            cfg.top_k_memories = 3
+    assert cfg.top_k_memories == 5
+    copy = cfg.changed(short_term_window=4)
+    copy.top_k_memories = 3
+    assert (copy.top_k_memories, copy.short_term_window) == (3, 4)
 
 
 def test_changed_copy_keeps_the_others_as_they_were(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
