@@ -248,7 +248,7 @@ def wanted_model(cfg: MemoryConfig) -> ModelChoiceRequest:
     wanted = ModelChoiceRequest(
         model=cfg.local_embedding_model, backend=cfg.embedding_backend, precision=cfg.embedding_precision
     )
-    return wanted if cfg.model_cache_dir is None else replace(wanted, cache=cfg.model_cache_dir.expanduser())
+    return wanted if cfg.model_cache_dir is None else replace(wanted, cache=cfg.model_cache_dir)
 
 
 def make_llm(cfg: MemoryConfig, model: str, stack: AsyncExitStack) -> LLM | None:
@@ -308,7 +308,7 @@ def _load_dictionary(cfg: MemoryConfig) -> EntityDictionary:
         raise ConfigError(
             f"{former} is not read any more: write its names as TOML into {_ENTITIES_FILE} (docs/entities.md shows how), and delete it"
         )
-    return load_entities(own.expanduser() if own else SHIPPED_ENTITIES)
+    return load_entities(own or SHIPPED_ENTITIES)
 
 
 async def _look_for_model(embedder: Embedder, cfg: MemoryConfig) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from memory_agent.errors import InvalidInput
@@ -53,6 +54,14 @@ def has_visible(text: str) -> bool:
 
 def _visible(char: str) -> bool:
     return unicodedata.category(char) not in ("Cc", "Cf", "Zl", "Zp", "Zs")
+
+
+def at_home(path: str | Path) -> Path:
+    """`path` with a leading `~` as the home folder, which a shell does only for what is typed there."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:  # no such user: a file's name may begin with it
+        return Path(path)
 
 
 def checked_id(name: str, value: object) -> str:

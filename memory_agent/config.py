@@ -32,9 +32,11 @@ from pydantic_settings import (
     NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
+from memory_agent.checks import at_home
 from memory_agent.domain import Preset, Reach, RecallPrice  # noqa: TC001 - pydantic reads it
 from memory_agent.errors import ConfigError
 from memory_agent.lazily import lazily
@@ -175,7 +177,7 @@ def valid_values(field: FieldInfo) -> str:
         return field.description
     if field.annotation is bool:
         return "true or false"
-    if field.annotation in (Path, Path | None):
+    if field.annotation in _PATHS:
         return "a path"
     if get_origin(field.annotation) is Literal:
         return f"one of: {', '.join(get_args(field.annotation))}"
@@ -336,6 +338,7 @@ SECRETS = frozenset({"mongo_uri", "openai_api_key", "chroma_auth_token", "servic
 """Settings whose value is never shown, not in errors either."""
 
 _NUMBERS = (int, float, int | None, float | None)
+_PATHS = (Path, Path | None)
 
 
 class MemoryConfig(ServerSettings, BaseSettings):
@@ -460,7 +463,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
         dict[str, Annotated[float, Field(ge=-100, le=100)]],
         AfterValidator(of_signals),
         Field(
-            description="a number from -100 to 100 for each signal, such as {'dates': 0} (JSON in the environment)"
+            description='a number from -100 to 100 for each signal, such as {"dates": 0} (JSON in the environment)'
         ),
     ] = {}
 
@@ -552,10 +555,11 @@ class MemoryConfig(ServerSettings, BaseSettings):
     def _not_blank_nor_a_boolean(cls, value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, str) and not value.strip():
             raise ValueError("is empty; give it a value or leave it out")
-        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation in _NUMBERS:
-            raise ValueError(
-                f"must be {valid_values(cls.model_fields[info.field_name or ''])}, not a boolean"
-            )
+        field = cls.model_fields[info.field_name or ""]
+        if isinstance(value, bool) and field.annotation in _NUMBERS:
+            raise ValueError(f"must be {valid_values(field)}, not a boolean")
+        if isinstance(value, str | Path) and field.annotation in _PATHS:
+            return at_home(value)
         return value
 
     @model_validator(mode="after")
@@ -611,6 +615,9 @@ def _read(init: Callable[..., None], values: Mapping[str, Any]) -> None:
         init(**values)
     except ValidationError as exc:
         problem = impossible_values(exc, MemoryConfig.model_fields, secret=SECRETS)
+    except SettingsError as exc:  # what should be JSON in the environment is none
+        name = next(name for name in MemoryConfig.model_fields if f'"{name}"' in str(exc))
+        problem = f"impossible setting: {name}: must be {valid_values(MemoryConfig.model_fields[name])}"
     if problem is not None:
         # Outside the handler: the ValidationError holds every value given, secrets too, and must not be chained.
         raise ConfigError(problem)
@@ -619,7 +626,7 @@ def _read(init: Callable[..., None], values: Mapping[str, Any]) -> None:
 def _config_file() -> Path | None:
     named = os.environ.get(CONFIG_FILE_VARIABLE)
     if named:
-        file = Path(named)
+        file = at_home(named)
         if not file.is_file():
             raise ConfigError(
                 f"{CONFIG_FILE_VARIABLE} names {file}, which is not a file; correct or unset it"

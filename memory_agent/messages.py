@@ -120,6 +120,8 @@ def _text(content: object, where: str) -> str:
         return ""
     if isinstance(content, str):
         return content
+    if isinstance(_get(content, "type"), str):  # one part by itself, as mem0 has an image
+        content = [content]
     if not isinstance(content, list | tuple):
         raise InvalidInput(
             f"{where} has a {type(content).__name__} as its content; pass text or a list of parts"

@@ -182,13 +182,15 @@ class Upkeep:
         """
         return await self.core.forgetter.replay(receipts)
 
-    async def export_to(self, target: Path | IO[bytes], **options: Any) -> Written:
+    async def export_to(self, target: Path | str | IO[bytes], **options: Any) -> Written:
         """Export everybody's memory, or less, as JSON Lines: see `exports.run.export_to` for the options."""
         from memory_agent.exports.run import export_to
 
         return await export_to(target, self.core.store, now=self.clock.now(), **options)
 
-    async def import_from(self, path: Path, *, progress: Callable[[int], None] | None = None) -> Imported:
+    async def import_from(
+        self, path: Path | str, *, progress: Callable[[int], None] | None = None
+    ) -> Imported:
         """Take an export in; what is there stays, and what was forgotten here stays forgotten. See `exports.run.import_from`."""
         from memory_agent.exports.run import import_from
 

@@ -41,7 +41,7 @@ from memory_agent.errors import (
     TurnsParked,
 )
 from memory_agent.llm.redact import redacted_drafts
-from memory_agent.work.admit import admit
+from memory_agent.work.admit import admit, exchange
 from memory_agent.work.owed import Looks
 
 if TYPE_CHECKING:
@@ -308,8 +308,8 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
     # --- remember --------------------------------------------------------------------------------------------
     async def update_memory(
         self,
-        user_msg: str,
-        assistant_msg: str,
+        user_msg: str | None,
+        assistant_msg: str | None,
         *,
         speaker: str | None = None,
         timestamp: datetime | None = None,
@@ -319,27 +319,23 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
     ) -> UpdateReceipt:
         """Remember one exchange.
 
-        Durable when it returns; searching by meaning and facts follow in the background.
+        Durable when it returns; searching by meaning and facts follow in the background. A message without text (None or "":
+        an image, a call of a tool) leaves the other one's turn alone.
 
         `speaker`: the user's name where several take part. `timestamp`: when it was said (default: now); `importance`: 0 to 1.
         A repeat with the same
         `idempotency_key` changes nothing and returns the first receipt; another exchange under that key raises IdempotencyKeyReused.
         Raises Busy, with nothing stored, while more than a million turns, of everybody together, owe work.
         """
-        stored = await self._append(
-            [
-                TurnInput(
-                    role=role,
-                    content=text,
-                    speaker=who,
-                    timestamp=timestamp,
-                    metadata=metadata,
-                    importance=importance,
-                )
-                for role, text, who in (("user", user_msg, speaker), ("assistant", assistant_msg, None))
-            ],
-            idempotency_key,
+        turns = exchange(
+            user_msg,
+            assistant_msg,
+            speaker=speaker,
+            timestamp=timestamp,
+            metadata=metadata,
+            importance=importance,
         )
+        stored = await self._append(turns, idempotency_key, numbered=False)
         ids = tuple(turn.turn_id if isinstance(turn, Tombstone) else turn.id for turn in stored)
         return UpdateReceipt(turn_ids=ids, seq=stored[-1].seq)
 
@@ -400,7 +396,11 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         return [turn for turn in stored if isinstance(turn, Turn)]
 
     async def _append(
-        self, turns: Sequence[TurnInput | Mapping[str, Any]], idempotency_key: str | None
+        self,
+        turns: Sequence[TurnInput | Mapping[str, Any]],
+        idempotency_key: str | None,
+        *,
+        numbered: bool = True,
     ) -> list[Turn | Tombstone]:
         core: Core = self._core
         checked = functools.partial(
@@ -411,6 +411,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
             idempotency_key=idempotency_key,
             stages=self._service.cfg.stages,
             zone=self._service.cfg.zone,
+            numbered=numbered,
         )
         # Thousands of turns take so long that nobody else on this event loop should have to wait for them.
         drafts = await asyncio.to_thread(checked) if _are_many(turns) else checked()

@@ -10,12 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from memory_agent.checks import checked_id, has_visible
+from memory_agent.checks import at_home, checked_id, has_visible
 from memory_agent.cli.opening import opened, tell_if_idle
 from memory_agent.cli.options import FAILED, OK, UNFINISHED, MemoryTyper, ThreadOptions, argument, flag
 from memory_agent.cli.output import complain, many, note, out, print_json, progress_bar, usage_text
@@ -118,9 +117,9 @@ async def ingest(
 def _read(file: str) -> bytes:
     if file == "-":
         return sys.stdin.buffer.read()
-    if not Path(file).is_file():
+    if not at_home(file).is_file():
         raise typer.BadParameter(f"{file} is not a file", param_hint="FILE")
-    return Path(file).read_bytes()
+    return at_home(file).read_bytes()
 
 
 def batches_of(file: TurnFile, data: bytes, *, user_id: str, thread_id: str) -> list[Batch]:

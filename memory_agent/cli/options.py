@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeVar, get_
 
 import typer
 
+from memory_agent.checks import at_home
 from memory_agent.cli.output import complain, note
 from memory_agent.domain import DEFAULT_TENANT, Scope
 from memory_agent.errors import MemoryAgentError, SweepRunning, TurnsParked
@@ -234,6 +235,8 @@ def _command(function: Callable[..., Any], *, on_memory: bool, quiet: bool) -> C
 
     @functools.wraps(function)
     def command(**given: Any) -> None:
+        # A shell expands `~` at the beginning of a word, which that of --data-dir=~/memory is not.
+        given = {name: _at_home(value) for name, value in given.items()}
         _service_options.set((given.pop("url", None), given.pop("key_file", None)))
         if shared:
             given["where"] = ThreadOptions(**{name: given.pop(name) for name in shared})
@@ -255,6 +258,12 @@ def _command(function: Callable[..., Any], *, on_memory: bool, quiet: bool) -> C
     command.__doc__ = _help(function.__doc__ or "")
     command.__annotations__ = {name: kind for name, (kind, _) in options.items()}
     return command
+
+
+def _at_home(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_at_home(each) for each in value]
+    return at_home(value) if isinstance(value, Path) else value
 
 
 def _help(doc: str) -> str:

@@ -70,7 +70,7 @@ from memory_agent.wire.answers import (
     TopicTurn,
 )
 from memory_agent.wire.pages import Page
-from memory_agent.work.admit import admit
+from memory_agent.work.admit import admit, exchange
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
@@ -325,7 +325,9 @@ class _NoCounter:
         return 0
 
 
-def _admitted(turns: Sequence[TurnInput | Mapping[str, Any]], idempotency_key: str | None) -> list[TurnDraft]:
+def _admitted(
+    turns: Sequence[TurnInput | Mapping[str, Any]], idempotency_key: str | None, **options: Any
+) -> list[TurnDraft]:
     """The turns as the service's door would let them in. Raises InvalidInput as it would.
 
     Whether it takes times without a zone is a setting of the service.
@@ -337,6 +339,7 @@ def _admitted(turns: Sequence[TurnInput | Mapping[str, Any]], idempotency_key: s
         idempotency_key=idempotency_key,
         stages=(),
         zone=UTC,
+        **options,
     )
 
 
@@ -356,12 +359,16 @@ def _sent(turn: TurnInput | Mapping[str, Any], draft: TurnDraft) -> Asked:
 
 
 def _exchange(_: Asking, asked: Asked) -> Asked:
-    said = {name: asked.pop(name) for name in ("user_msg", "assistant_msg")}
-    key = {"idempotency_key": asked.pop("idempotency_key")}
-    both = [TurnInput(role="user", content=text, **asked) for text in said.values()]
-    sent = _sent(both[1], _admitted(both, **key)[1])
+    key = asked.pop("idempotency_key")
+    turns = exchange(**asked)
+    sent = _sent(turns[0], _admitted(turns, key, numbered=False)[0])
     del sent["role"], sent["content"]
-    return {**said, **sent, **key}
+    return {
+        "user_msg": asked["user_msg"],
+        "assistant_msg": asked["assistant_msg"],
+        **sent,
+        "idempotency_key": key,
+    }
 
 
 def _message(_: Asking, asked: Asked) -> Asked:

@@ -19,7 +19,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from memory_agent import domain
-from memory_agent.checks import MAX_ID_CHARS
+from memory_agent.checks import MAX_ID_CHARS, at_home
 from memory_agent.domain import (
     ApiKey,
     Compression,
@@ -289,11 +289,12 @@ class ExportWriter:
 
 
 @contextlib.contextmanager
-def new_file(path: Path) -> Iterator[IO[bytes]]:
+def new_file(path: Path | str) -> Iterator[IO[bytes]]:
     """A stream into a file that is there once the block ends without an error, whole and on disk; packed if its name ends in .gz.
 
     For its owner's eyes alone. Raises ConfigError where it cannot be written, or is there already.
     """
+    path = at_home(path)
     check_new(path)
     half = path.with_name(f"{path.name}.part")
     try:
@@ -333,8 +334,8 @@ class ExportFile:
     `check` comes first; then `receipts` and `secret` are those of a backup.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path | str) -> None:
+        self.path = at_home(path)
         self.receipts: list[ErasureReceipt] = []
         self.secret: str | None = None
 

@@ -395,7 +395,7 @@ class Imported:
 
 
 async def export_to(
-    target: Path | IO[bytes],
+    target: Path | str | IO[bytes],
     store: DocumentStore,
     *,
     now: datetime,
@@ -453,7 +453,7 @@ async def _check_remembered(store: DocumentStore, scope: Scope) -> None:
 
 
 async def back_up(
-    target: Path,
+    target: Path | str,
     store: DocumentStore,
     keys: KeyStore | None,
     *,
@@ -467,7 +467,7 @@ async def back_up(
 
 
 async def _written(
-    target: Path | IO[bytes],
+    target: Path | str | IO[bytes],
     store: DocumentStore,
     header: Header,
     scope: Scope | None,
@@ -475,7 +475,7 @@ async def _written(
     last: AsyncIterator[Record] | None = None,
 ) -> Written:
     """Write the records of all threads, then the `last`."""
-    with new_file(target) if isinstance(target, Path) else nullcontext(target) as stream:
+    with new_file(target) if isinstance(target, Path | str) else nullcontext(target) as stream:
         writer = ExportWriter(stream, header)
         async for count in _put_threads(writer, store, header, scope):
             if progress is not None and count % 500 == 0:
@@ -501,7 +501,7 @@ async def _put_threads(
             yield count
 
 
-async def checked_file(path: Path) -> tuple[ExportFile, Header, Written]:
+async def checked_file(path: Path | str) -> tuple[ExportFile, Header, Written]:
     """Read a file to its end beforehand. Raises InvalidInput for one that is damaged, cut off or no export."""
     file = ExportFile(path)
     header, written = await asyncio.to_thread(file.check)
@@ -509,7 +509,7 @@ async def checked_file(path: Path) -> tuple[ExportFile, Header, Written]:
 
 
 async def import_from(
-    path: Path, store: DocumentStore, *, now: datetime, progress: Callable[[int], None] | None = None
+    path: Path | str, store: DocumentStore, *, now: datetime, progress: Callable[[int], None] | None = None
 ) -> Imported:
     """Take an export in. What is there stays, and what this memory has forgotten stays forgotten.
 
@@ -544,7 +544,7 @@ async def take_in(
 
 
 async def restore(
-    path: Path,
+    path: Path | str,
     cfg: MemoryConfig,
     *,
     now: datetime,

@@ -9,14 +9,15 @@ import shlex
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from memory_agent.checks import at_home
 from memory_agent.errors import ConfigError
 from memory_agent.hooks import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+    from pathlib import Path
 
 TIMEOUT_SECONDS: Final = 5
 """For the agent, should a hook not end by itself."""
@@ -49,7 +50,7 @@ class Host:
 
     def settings_file(self, home: Path) -> Path:
         moved = os.environ.get(self.moved_by) if self.moved_by else None
-        return (Path(moved) if moved else home / self.folder) / self.file
+        return (at_home(moved) if moved else home / self.folder) / self.file
 
     def elements(self, settings: Path) -> dict[str, Mapping[str, Any]]:
         """The elements by their events; `settings` are ours."""

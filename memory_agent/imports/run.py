@@ -6,10 +6,9 @@ import asyncio
 import itertools
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from memory_agent.checks import checked_id
+from memory_agent.checks import at_home, checked_id
 from memory_agent.domain import DEFAULT_TENANT, TurnInput
 from memory_agent.errors import IdempotencyKeyReused, InvalidInput, RateLimited, TurnForgotten
 from memory_agent.imports.files import Unreadable, digest, files_of
@@ -18,6 +17,7 @@ from memory_agent.imports.kinds import KINDS, read_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
+    from pathlib import Path
 
     from memory_agent.domain import Turn
     from memory_agent.imports.files import Conversation
@@ -96,7 +96,7 @@ async def import_chats(
     if source not in ("auto", *KINDS):
         raise InvalidInput(f"source is {source!r:.80}; use one of auto, {', '.join(KINDS)}")
     checked_id("user_id", user_id)
-    files = list(files_of([Path(path) for path in paths]))
+    files = list(files_of([at_home(path) for path in paths]))
     report = ImportReport()
     reading: Iterator[Conversation | Unreadable] = itertools.chain.from_iterable(
         [file] if isinstance(file, Unreadable) else read_file(file, source, user_id) for file in files

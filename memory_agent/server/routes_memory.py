@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable
-from datetime import tzinfo
 from operator import attrgetter, itemgetter
 from typing import Annotated, Any, TypeVar
 
@@ -11,7 +10,7 @@ from fastapi.responses import Response
 
 from memory_agent import domain as values
 from memory_agent.agent.agent import MANY_TURNS, MemoryAgent
-from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, MAX_TAG_CHARS, checked_text, time_and_offset
+from memory_agent.checks import MAX_ID_CHARS, MAX_TAG_CHARS
 from memory_agent.conversations.people import UnknownUser
 from memory_agent.domain import MAX_SEQ
 from memory_agent.errors import InvalidInput, NotFound
@@ -94,7 +93,6 @@ async def update_memory(
 ) -> Response:
     """Remember one exchange. Durable when this answers; search by meaning and facts follow in the background."""
     memory = writable_memory_of(request, user_id, thread_id)
-    _check_exchange(body, request.app.state.api.cfg.zone)
     receipt = await memory.update_memory(
         body.user_msg,
         body.assistant_msg,
@@ -105,16 +103,6 @@ async def update_memory(
         idempotency_key=key,
     )
     return answer(json_of(UpdateReceipt, receipt), 201)
-
-
-def _check_exchange(body: Update, zone: tzinfo | None) -> None:
-    # The agent would speak of turns[0] and turns[1], which the request does not have.
-    checked_text("user_msg", body.user_msg, max_chars=MAX_CONTENT_CHARS)
-    checked_text("assistant_msg", body.assistant_msg, max_chars=MAX_CONTENT_CHARS)
-    if body.speaker is not None:
-        checked_text("speaker", body.speaker, max_chars=MAX_ID_CHARS)
-    if body.timestamp is not None:
-        time_and_offset("timestamp", body.timestamp, zone)
 
 
 @turns.post(f"{THREAD}/turns", status_code=201, response_model=Turn)

@@ -198,8 +198,8 @@ def _seconds(value: float) -> float:
 
 # Messages about a value begin with its name: "limit is 0; …", "turns[3].timestamp 2026-03-01T18:30:00 has …".
 _NAMED: Final = re.compile(
-    r"(?P<name>[a-z_]\w*(?:\[\d*\]|\.(?!(?:is|has)\b)\w+)*)"
-    r"(?=:|(?:\.|\s+)(?:is|are|has|have|must|goes|holds|needs|cannot)\b|\s+\d{4}-\d\d-\d\d)",
+    r"(?P<name>[a-z_]\w*(?:\[\d*\]|\.\w+)*)"
+    r"(?=:|\s+(?:is|are|has|have|must|goes|holds|needs|cannot)\b|\s+\d{4}-\d\d-\d\d)",
     re.ASCII,
 )
 _NO_NAMES: Final = frozenset(

@@ -20,6 +20,7 @@ MAX_TURNS: Final = 10_000
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
 Name = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS)]
 Text = Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_CHARS)]
+TextOrNone = Annotated[str, Field(max_length=MAX_CONTENT_CHARS)] | None
 Portrait = Annotated[str, Field(max_length=10_000)]
 Tag = Annotated[str, Field(min_length=1, max_length=MAX_TAG_CHARS)]
 TagList = Annotated[tuple[Tag, ...], Field(max_length=64, fail_fast=True)]
@@ -108,8 +109,9 @@ class Update(Request):
         }
     )
 
-    user_msg: Text
-    assistant_msg: Text
+    user_msg: TextOrNone
+    assistant_msg: TextOrNone
+    """A message without text (null or "": an image, a call of a tool) leaves the other one's turn alone."""
     speaker: Name | None = None
     """The user's name where several take part."""
     timestamp: SaidAt | None = None

@@ -17,6 +17,7 @@ from memory_agent.checks import (
     checked_id,
     checked_metadata,
     checked_text,
+    has_visible,
     is_number,
     offset_at,
     time_and_offset,
@@ -45,11 +46,13 @@ def admit(
     idempotency_key: str | None,
     stages: Collection[Stage],
     zone: tzinfo | None = None,
+    numbered: bool = True,
 ) -> list[TurnDraft]:
     """Drafts of one call's turns, in order, each with those of `stages` that it will owe.
 
     A role may be one that `role_of` knows. Facts are owed to users' turns only. A turn without a timestamp gets `now`. `zone`: of those
-    who write UTC, or times without a zone, which are refused without it. Raises InvalidInput naming the turn's position and the value.
+    who write UTC, or times without a zone, which are refused without it. Raises InvalidInput naming the value, and of several
+    `numbered` turns which one it is.
     """
     if not isinstance(turns, Sequence) or isinstance(turns, str | bytes):
         raise InvalidInput(f"turns is {turns!r:.80}; pass a list of turns")
@@ -59,7 +62,7 @@ def admit(
         checked_id("idempotency_key", idempotency_key)
     drafts = []
     for position, given in enumerate(turns):
-        where = f"turns[{position}]." if len(turns) > 1 else ""
+        where = f"turns[{position}]." if numbered and len(turns) > 1 else ""
         turn = given if isinstance(given, TurnInput) else _from_mapping(given, where)
         content = checked_text(f"{where}content", turn.content, max_chars=MAX_CONTENT_CHARS)
         role = _checked_role(f"{where}role", turn.role)
@@ -94,15 +97,37 @@ def admit(
     return drafts
 
 
+def exchange(
+    user_msg: str | None, assistant_msg: str | None, *, speaker: str | None = None, **of_both: Any
+) -> list[TurnInput]:
+    """The turns of one exchange, of which either message may have no text (an image, a call of a tool).
+
+    Raises InvalidInput if neither has any.
+    """
+    said = {"user_msg": user_msg, "assistant_msg": assistant_msg}
+    for name, text in said.items():
+        checked_text(name, text or "", max_chars=MAX_CONTENT_CHARS, allow_empty=True)
+    user, assistant = (
+        [TurnInput(role=role, content=text, speaker=who, **of_both)] if text and has_visible(text) else []
+        for role, text, who in (("user", user_msg, speaker), ("assistant", assistant_msg, None))
+    )
+    if not user and not assistant:
+        raise InvalidInput(
+            f"user_msg is {user_msg!r:.40} and assistant_msg is {assistant_msg!r:.40}; one of them must have"
+            " text to be remembered"
+        )
+    return [*user, *assistant]
+
+
 def _from_mapping(given: object, where: str) -> TurnInput:
     if not isinstance(given, Mapping):
         raise InvalidInput(
-            f"{where or 'a turn '}is a {type(given).__name__}; pass a TurnInput or a dict with role and content"
+            f"{where.rstrip('.') or 'a turn'} is a {type(given).__name__}; pass a TurnInput or a dict with role and content"
         )
     unknown = [key for key in given if key not in _INPUT_FIELDS]
     if unknown or "role" not in given or "content" not in given:
         raise InvalidInput(
-            f"{where or 'the turn '}has the keys {', '.join(map(repr, given))}; role and content are needed, "
+            f"{where.rstrip('.') or 'the turn'} has the keys {', '.join(map(repr, given))}; role and content are needed, "
             f"allowed are {', '.join(_INPUT_FIELDS)}; put anything else into metadata"
         )
     return TurnInput(**given)

@@ -243,7 +243,9 @@ BOTH_WAYS = (
 )
 LONE = "half \ud800"
 REFUSED: dict[str, Call] = {
-    "content empty": lambda m: m.update_memory("", "b"),
+    "content empty": lambda m: m.update_memory("", None),
+    "content of an exchange": lambda m: m.update_memory("a", 7),
+    "importance of an exchange": lambda m: m.update_memory("a", "b", importance=2),
     "content none": lambda m: m.add_user_message(None),
     "content surrogate": lambda m: m.add_user_message(LONE),
     "content long": lambda m: m.add_user_message("x" * 1_000_001),
@@ -356,7 +358,7 @@ REFUSED: dict[str, Call] = {
 
 
 NAMED: dict[str, list[str]] = {
-    "content empty": ["content", "empty"],
+    "content empty": ["user_msg", "assistant_msg", "must have text"],
     "timestamp naive": ["time zone"],
     "message": ["user_message"],
     "max_tokens": ["max_tokens is -1"],

@@ -299,6 +299,16 @@ async def test_embedded_stores_are_one_services_at_a_time(embedded_settings: dic
         assert (await service.status()).turns == 0
 
 
+@both_ways_by_day
+async def test_an_exchange_without_an_answer_keeps_what_the_user_said(memory: MemoryAgent) -> None:
+    receipt = await memory.update_memory("Book a table for six.", None, idempotency_key="k")
+    assert receipt == await memory.update_memory("Book a table for six.", "", idempotency_key="k")
+    [turn] = await memory.fetch_short_term()
+    assert (receipt.turn_ids, turn.role, turn.content) == ((turn.id,), "user", "Book a table for six.")
+    with pytest.raises(IdempotencyKeyReused):
+        await memory.update_memory("Book a table for six.", "Done.", idempotency_key="k")
+
+
 @embedded_only("a MemoryClient alone owns connections: tests/integration/client")
 async def test_an_agent_alone_owns_its_service(embedded_settings: dict[str, Any]) -> None:
     """MemoryAgent works without a service in sight, and remembers across two lives."""

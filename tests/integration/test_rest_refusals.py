@@ -109,7 +109,7 @@ async def test_what_cannot_be_read_or_is_impossible_is_refused_by_name_and_not_s
 
 # One of each kind: what the agent itself refuses is in test_both_ways.py.
 AN_IMPOSSIBLE_VALUE_IS_NAMED: Final[list[Any]] = [
-    ("POST", "update", {"user_msg": " ", "assistant_msg": "b"}, "user_msg"),
+    ("POST", "update", {"user_msg": " ", "assistant_msg": None}, "user_msg"),
     ("POST", "update", {"user_msg": "a"}, "assistant_msg"),
     ("POST", "update", {**EXCHANGE, "importance": "1"}, "importance"),
     ("POST", "update", {**EXCHANGE, "metadata": {"a": {"$b": 1}}}, "metadata"),

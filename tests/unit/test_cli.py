@@ -337,3 +337,14 @@ def test_how_long_is_said_in_one_unit() -> None:
     said = {0: "< 1 minute", 59.9: "< 1 minute", 60: "1 minute", 3_599: "59 minutes", 3_600: "1 hour"}
     said |= {86_399: "23 hours", 86_400: "1 day", 86_400 * 1_234.5: "1,234 days"}
     assert {seconds: in_words(seconds) for seconds in said} == said
+
+
+def test_tilde_is_the_home_folder_also_where_no_shell_expands_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shown = runner.invoke(app, ["settings", "data_dir", "--json", "--data-dir=~/memory"])
+    assert json.loads(shown.output)[0]["value"] == str(tmp_path / "memory")
+    (tmp_path / "talk.jsonl").write_text('{"role": "user", "content": "Hi."}')
+    told = runner.invoke(app, ["import", "~/talk.jsonl", "--dry-run", "--json"])
+    assert (told.exit_code, '"turns": 1' in told.output) == (0, True)

@@ -238,6 +238,30 @@ def test_weights_of_signals_in_the_environment_go_over_those_of_the_file(
     assert MemoryConfig().search_weights == {"dates": 0, "words": 1, "asks": -1}
 
 
+@pytest.mark.parametrize("value", ["{dates: 0}", "dates=0", "[1]", '{"dates": "much"}'])
+def test_weights_that_are_none_are_refused_with_an_example(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("MEMORY_AGENT_SEARCH_WEIGHTS", value)
+    with pytest.raises(ConfigError, match=r'search_weights: must be a number .* such as {"dates": 0}'):
+        MemoryConfig()
+
+
+def test_tilde_is_the_home_folder_wherever_a_path_comes_from(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """No shell expands it in JSON, in a .env file or in Python."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    use_file(monkeypatch, tmp_path, 'entities_file = "~/names.toml"\nmodel_cache_dir = "~"\n')
+    monkeypatch.setenv("MEMORY_AGENT_CONFIG_FILE", "~/settings.toml")
+    monkeypatch.setenv("MEMORY_AGENT_DATA_DIR", "~/memory")
+    cfg = MemoryConfig()
+    of_paths = (cfg.data_dir, cfg.entities_file, cfg.model_cache_dir)
+    assert of_paths == (tmp_path / "memory", tmp_path / "names.toml", tmp_path)
+    assert cfg.changed(data_dir=Path("~/other")).data_dir == tmp_path / "other"
+    assert MemoryConfig(data_dir="~nobody-of-this-name/x").data_dir == Path("~nobody-of-this-name/x")
+
+
 def test_every_impossible_value_is_named_at_once() -> None:
     with pytest.raises(ConfigError, match=r"server_port: .*; max_attempts: "):
         MemoryConfig(server_port=-1, max_attempts=0)

@@ -384,6 +384,8 @@ READ_AS: list[tuple[object, Pair]] = [
     (stored_turn(1, "Hi.", role="assistant"), ("assistant", "Hi.")),
     (shaped(["Look:", TEXT, IMAGE], type="human"), ("user", "Look:\n4\n[image]")),
     (("user", [AUDIO, {"type": "file"}]), ("user", "[audio]\n[attachment]")),
+    (("user", IMAGE), ("user", "[image]")),
+    (("user", TEXT), ("user", "4")),
     (("user", [{"type": "tool_result", "content": [TEXT]}]), ("user", "4")),
     (("assistant", [{"type": "thinking", "thinking": "Hm."}, "Yes."]), ("assistant", "Yes.")),
     (("assistant", [{"type": "refusal", "refusal": "No."}]), ("assistant", "No.")),

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from memory_agent.checks import at_home
 from memory_agent.errors import BackendError, ModelNotFound, UnsupportedModel
 from memory_agent.models.local.encoders import understood_family
 from memory_agent.models.local.folder import is_model, module_folder, onnx_file, read_json, weight_files
@@ -75,7 +76,7 @@ def find_model(model: str, *, weights: bool = False) -> Path:
 
 def _in_folder(model: str, *, weights: bool) -> Path | str | None:
     """The folder that `model` names, or why it does not serve; None if it is a name."""
-    folder = _folder(model)
+    folder = at_home(model)
     if not folder.is_dir():
         named = model.startswith(("/", ".", "~")) or "\\" in model
         return "there is no such folder" if named else None
@@ -96,7 +97,7 @@ def is_at_hand(model: str) -> bool:
 
 def fetch_onnx(model: str) -> Path | str:
     """A folder with the hub's ONNX file of `model`, downloaded if it isn't there yet; or why there is none."""
-    if _folder(model).is_dir():
+    if at_home(model).is_dir():
         return f"{model} is a folder"
     return _download(_repository(model), ONNX_FILES)
 
@@ -115,13 +116,6 @@ def not_found(model: str, reason: str) -> ModelNotFound:
 def torch_installed() -> bool:
     """True if sentence-transformers on torch could be imported; they are not imported for it."""
     return all(importlib.util.find_spec(name) for name in ("torch", "sentence_transformers"))
-
-
-def _folder(model: str) -> Path:
-    try:
-        return Path(model).expanduser()
-    except RuntimeError:  # no such user
-        return Path(model)
 
 
 def _serves(folder: Path, *, weights: bool) -> bool:

@@ -9,7 +9,7 @@ import pytest
 from memory_agent.domain import ROLE_OF, STAGES, Stage, TurnInput
 from memory_agent.errors import InvalidInput
 from memory_agent.models.tokens import EstimatedTokens
-from memory_agent.work.admit import MAX_TURNS_PER_CALL, admit
+from memory_agent.work.admit import MAX_TURNS_PER_CALL, admit, exchange
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
@@ -93,8 +93,8 @@ def test_role_may_have_the_name_that_a_framework_gives_it(given: str, role: str)
         ({"role": "Caroline", "content": "x"}, ["role", "Caroline", "speaker"]),
         ({"role": ["user"], "content": "x"}, ["role", "use one of user, assistant, system, tool"]),
         ({"content": "x"}, ["role", "needed"]),
-        ({"role": "user", "content": "x", "name": "Bo"}, ["'name'", "metadata"]),
-        ("hello", ["str", "TurnInput"]),
+        ({"role": "user", "content": "x", "name": "Bo"}, ["turns[1] has the keys", "'name'", "metadata"]),
+        ("hello", ["turns[1] is a str", "TurnInput"]),
         ({"role": "user", "content": "x", "timestamp": datetime(2026, 1, 1)}, ["timestamp", "time zone"]),  # noqa: DTZ001
         ({"role": "user", "content": "x", "importance": 1.1}, ["importance", "1.1"]),
         ({"role": "user", "content": "x", "importance": True}, ["importance", "True"]),
@@ -118,3 +118,23 @@ def test_bad_idempotency_keys_are_refused(key: Any) -> None:
 def test_too_many_turns_in_a_call_are_refused() -> None:
     with pytest.raises(InvalidInput, match="10,001"):
         admitted(*[{"role": "user", "content": "x"}] * (MAX_TURNS_PER_CALL + 1))
+
+
+@pytest.mark.parametrize("nothing", [None, "", " \n"])
+def test_of_an_exchange_a_message_without_text_leaves_the_others_turn(nothing: str | None) -> None:
+    [user] = exchange("Look at this.", nothing, speaker="Ann", importance=0.5)
+    assert (user.role, user.content, user.speaker, user.importance) == ("user", "Look at this.", "Ann", 0.5)
+    [assistant] = exchange(nothing, "A kite!", speaker="Ann")
+    assert (assistant.role, assistant.content, assistant.speaker) == ("assistant", "A kite!", None)
+    with pytest.raises(
+        InvalidInput, match=r"user_msg is .* and assistant_msg is .*one of them must have text"
+    ):
+        exchange(nothing, nothing)
+
+
+def test_what_is_wrong_with_an_exchange_has_the_name_of_the_argument() -> None:
+    with pytest.raises(InvalidInput, match=r"^assistant_msg has a lone surrogate"):
+        exchange("Hi.", "\ud800")
+    turns = exchange("Hi.", "Hello.", importance=2)
+    with pytest.raises(InvalidInput, match=r"^importance is 2"):
+        admit(turns, now=NOW, counter=EstimatedTokens(), idempotency_key=None, stages=(), numbered=False)
