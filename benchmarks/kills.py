@@ -106,6 +106,7 @@ class Place:
         return MemoryConfig(
             data_dir=self.folder / name,
             max_messages_per_topic=6,
+            recent_message_keep=2,
             mongo_uri=self.mongo_uri,
             db_name=f"kills_{name}",
         )

@@ -25,7 +25,7 @@ TALK = [
 
 async def main(folder: str) -> None:
     # Small limits, so that so short a talk has something to compress.
-    cfg = MemoryConfig(data_dir=folder, max_messages_per_topic=6)
+    cfg = MemoryConfig(data_dir=folder, max_messages_per_topic=6, recent_message_keep=2)
     async with MemoryService(cfg) as service:
         memory = service.agent(user_id="ada", thread_id="chat")
         for question, reply in TALK:

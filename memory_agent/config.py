@@ -55,8 +55,8 @@ _ALIKE: Final = 0.7
 _GUESSES: Final = 3
 
 GONE: Final[Mapping[str, str]] = {
-    "access_threshold": "five accesses double the half-life of a topic, a day at first",
-    "base_half_life": "the priority of a topic that nobody came back to halves in a day; max_topics says how many a thread may have",
+    "access_threshold": "it is called access_threshold_for_lt",
+    "base_half_life": "it is called base_half_life_seconds",
     "chroma_db_dir": "without chroma_host no index is kept beside the search rows; the folder of Chroma of before can be deleted",
     "chroma_ssl": "write the scheme into chroma_host: https://chroma.example.com",
     "code_language_priorities": "code counts the same in every language; add_turn(…, importance=…) weighs a turn",
@@ -79,7 +79,7 @@ GONE: Final[Mapping[str, str]] = {
     "fade_below": "max_topics says how many a thread may have before they fade",
     "importance_by": "rules say what kind of moment a turn is",
     "llm_max_retries": "a request is tried three times quickly, then by the worker; it waits five minutes at most",
-    "max_half_life": "a half-life grows from a day to 30 at most",
+    "max_half_life": "it is called max_half_life_seconds",
     "max_live_threads": "the analyses of 100 threads are kept in memory",
     "max_owed_turns": "a million turns may owe work; workers that run and keep up bring it down",
     "max_session_hours": "a session closes a day after its first turn at the latest; session_idle_seconds says after which pause",
@@ -90,7 +90,6 @@ GONE: Final[Mapping[str, str]] = {
     "outage_patience_seconds": "a turn waits a day for a part that works for others; max_attempts is for other failures",
     "persona_max_tokens": "the reminder has 200 tokens; max_context_tokens bounds the whole prompt",
     "preserved_max_tokens": "context_preset divides the prompt, of which preserved turns have 1,000 tokens at most",
-    "recent_message_keep": "a third of max_messages_per_topic stays as it is",
     "redact_before_llm": "a redactor is always applied to what a language model is shown",
     "rerank_model": "no language model orders turns; the best are compared with the question word by word",
     "resident_idle_seconds": "an unused index leaves memory after ten minutes; resident_memory_mb bounds them all",
@@ -427,7 +426,11 @@ class MemoryConfig(ServerSettings, BaseSettings):
             gt=0, le=36_500, description="a number of days above 0; without it, nothing is forgotten by age"
         ),
     ] = None
+    base_half_life_seconds: LongSeconds = 86_400.0
+    max_half_life_seconds: LongSeconds = 2_592_000.0
+    access_threshold_for_lt: Annotated[int, Field(ge=1, le=1_000_000)] = 5
     max_messages_per_topic: Annotated[int, Field(ge=1, le=100_000)] = 12
+    recent_message_keep: Annotated[int, Field(ge=1, le=100_000)] = 4
     summary_model: Annotated[str, Field(min_length=1)] = "gpt-4o-mini"
 
     # Short-term memory and the prompt
@@ -564,6 +567,15 @@ class MemoryConfig(ServerSettings, BaseSettings):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
+        for least, most in (
+            ("recent_message_keep", "max_messages_per_topic"),
+            ("base_half_life_seconds", "max_half_life_seconds"),
+        ):
+            if getattr(self, least) > getattr(self, most):
+                raise ValueError(
+                    f"{least} is {getattr(self, least):g}, more than {most} ({getattr(self, most):g});"
+                    f" lower {least} or raise {most}"
+                )
         if self.embedding_backend == "torch" and self.embedding_precision == "int8":
             raise ValueError(
                 "embedding_precision=int8 needs ONNX; set embedding_backend=auto or onnx, or embedding_precision=fp32"

@@ -32,10 +32,10 @@ from memory_agent.search.search import Searcher, SearchSettings
 from memory_agent.search.user_index import IDLE_SECONDS, ResidentCache
 from memory_agent.text.terms import clear_stems
 from memory_agent.topics.index import TopicIndexCache
-from memory_agent.topics.packing import Compactor, kept_of
+from memory_agent.topics.packing import Compactor
 from memory_agent.topics.projection import MatchSettings, TopicFolder
 from memory_agent.topics.stage import TopicKeeper
-from memory_agent.topics.stats import TopicReader
+from memory_agent.topics.stats import DecaySettings, TopicReader
 from memory_agent.topics.sweep import Curator, Sweeper, SweepSettings
 from memory_agent.work.admit import Backlog
 from memory_agent.work.forget import Forgetter
@@ -159,8 +159,12 @@ def wire(on: Adapters) -> Core:
         forgetter=forgetter,
         backlog=Backlog(store),
         worker=_make_worker(on, stages, forgetter),
-        sweeper=Sweeper(store, folder, compactor, curator, forgetter, clock, _section(cfg, SweepSettings)),
+        sweeper=Sweeper(store, folder, compactor, curator, forgetter, clock, _sweep_settings(cfg)),
     )
+
+
+def _sweep_settings(cfg: MemoryConfig) -> SweepSettings:
+    return _section(cfg, SweepSettings, decay=_section(cfg, DecaySettings))
 
 
 def _make_worker(on: Adapters, stages: Stages, forgetter: Forgetter) -> Worker:
@@ -214,7 +218,10 @@ def _search_settings(on: Adapters) -> SearchSettings:
 
 def _make_compactor(on: Adapters, folder: TopicFolder) -> Compactor:
     summaries = ModelOrExtract(_make_summarizer(on.summary_llm, on), _make_summarizer(None, on))
-    return Compactor(on.store, summaries, folder, on.clock, on.cfg.max_messages_per_topic)
+    cfg = on.cfg
+    return Compactor(
+        on.store, summaries, folder, on.clock, cfg.max_messages_per_topic, cfg.recent_message_keep
+    )
 
 
 def _make_fact_keeper(on: Adapters) -> FactKeeper:
@@ -227,7 +234,8 @@ def _make_topic_reader(on: Adapters) -> TopicReader:
     return TopicReader(
         on.store,
         on.clock,
-        least=kept_of(cfg.max_messages_per_topic),
+        _section(cfg, DecaySettings),
+        least=cfg.recent_message_keep,
         most=cfg.max_messages_per_topic,
     )
 

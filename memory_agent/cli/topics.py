@@ -19,9 +19,9 @@ app = MemoryTyper()
 group = MemoryTyper(
     name="topic",
     no_args_is_help=True,
-    help="""Look at one topic, tag it, and bring it back.
+    help="""Look at one topic, tag it, merge two and split them again, and bring one back.
 
-`memory-agent topics` lists a thread's topics with their ids. Merging, splitting and weighing them is for programs.
+`memory-agent topics` lists a thread's topics with their ids.
 
 **Start with**: memory-agent topic show
 """,
@@ -192,6 +192,39 @@ async def tag(
     # After `--` nothing is taken for an option, whatever a tag begins with.
     back = [*(f"--remove={one}" for one in came), stats.topic_id, *(["--"] if went else []), *went]
     _say(where, stats, f"Tags of {_named(stats)}: {now}. Undo: {where.command('topic tag', *back)}")
+
+
+@group.command()
+async def merge(
+    where: ThreadOptions,
+    topic_id: str = TOPIC_ID,
+    into: str = argument("Id of the topic that it becomes a part of."),
+) -> None:
+    """Make a topic a part of another, with all of its turns.
+
+    Examples:
+        memory-agent topic merge 01890a5d-ac96-774b-bcce-b302099a8057 0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10
+    """
+    async with agent_of(where) as agent:
+        merged = (await agent.topic_stats(topic_id)).topic_id
+        stats = await agent.merge_topics(topic_id, into)
+    _say(where, stats, f"Merged into {_named(stats)}. Undo: {where.command('topic split', merged)}")
+
+
+@group.command()
+async def split(where: ThreadOptions, topic_id: str = TOPIC_ID) -> None:
+    """Take a topic out of the one it was merged into; no sweep merges the two again.
+
+    `topic show` names what was merged into a topic, by a sweep or by somebody.
+
+    Examples:
+        memory-agent topic split 01890a5d-ac96-774b-bcce-b302099a8057
+    """
+    async with agent_of(where) as agent:
+        was_in = (await agent.topic_stats(topic_id)).topic_id
+        stats = await agent.split_topic(topic_id)
+    back = where.command("topic merge", stats.topic_id, was_in)
+    _say(where, stats, f"Split off {_named(stats)}. Undo: {back}")
 
 
 @group.command()

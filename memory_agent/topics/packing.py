@@ -28,11 +28,6 @@ _OWED_LOOKED_AT: Final = 50
 """The oldest turns that owe the stage: what is parked stays behind while the others move on."""
 
 
-def kept_of(max_messages_per_topic: int) -> int:
-    """Number of a topic's last turns that stay active when it is packed."""
-    return max(max_messages_per_topic // 3, 1)
-
-
 @dataclass(frozen=True, slots=True)
 class Compactor:
     """Runs the compact stage, and packs topics that are archived."""
@@ -42,7 +37,9 @@ class Compactor:
     folder: TopicFolder
     clock: Clock
     most: int
-    """Active turns that a topic may have; a third of them stay active then."""
+    """Active turns that a topic may have."""
+    keep: int
+    """Of a topic that has more, the last turns that stay active."""
 
     async def grown(self, turns: Sequence[Turn]) -> list[Turn]:
         """Of these turns of one thread the last of each topic that has to be compacted (and so, needs no other).
@@ -92,7 +89,7 @@ class Compactor:
         to_pack: list[Turn] = []
         if self._too_long(counts):
             active = await self.store.list_turns(topic.scope, topic_ids=topic.turns_of, compressed=False)
-            to_pack = active[: -kept_of(self.most) or None]
+            to_pack = active[: -self.keep]
         elif topic.summary is not None or not counts.compressed:
             return
         packed = await self.store.list_turns(

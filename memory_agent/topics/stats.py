@@ -25,19 +25,32 @@ DEFAULT_IMPORTANCE: Final = 0.5
 VOTES_PER_HALF: Final = 4
 """So many more useful votes than useless ones halve what an importance lacks to 1; so many fewer halve it."""
 
-_FIRST_HALF_LIFE: Final = 86_400.0
-"""Seconds, of a topic that nobody came back to."""
-ACCESS_THRESHOLD: Final = 5
-"""Accesses that double the half-life: a topic of a week's daily talks lasts twice as long as one that came up once."""
-LONGEST: Final = 30
-"""Times the base that a half-life may reach: from a day, a month, so that even a favourite fades within a year."""
-_ENOUGH_DOUBLINGS: Final = 5  # 2^5 is past LONGEST
+_MOST_DOUBLINGS: Final = 1_000  # what a float holds
 
 
-def half_life(access_count: int) -> float:
-    """Seconds until the priority of a topic with so many accesses has halved."""
-    doublings = min(access_count // ACCESS_THRESHOLD, _ENOUGH_DOUBLINGS)
-    return _FIRST_HALF_LIFE * min(2.0**doublings, LONGEST)
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecaySettings:
+    """How fast topics fade; units and reasons in `config/memory.toml`."""
+
+    base_half_life_seconds: float = 86_400.0
+    max_half_life_seconds: float = 2_592_000.0
+    access_threshold_for_lt: int = 5
+
+    def half_life(self, access_count: int) -> float:
+        """Seconds until the priority of a topic with so many accesses has halved."""
+        doublings = min(access_count // self.access_threshold_for_lt, _MOST_DOUBLINGS)
+        return min(self.base_half_life_seconds * 2.0**doublings, self.max_half_life_seconds)
+
+    def memory_type(self, access_count: int) -> MemoryType:
+        """Short-term below the threshold, long-term from twice as many accesses on, transitioning between."""
+        if access_count < self.access_threshold_for_lt:
+            return "short-term"
+        return "transitioning" if access_count < 2 * self.access_threshold_for_lt else "long-term"
+
+    def priority(self, topic: TopicHead | TopicDecayState, now: datetime) -> float:
+        """A topic's priority at `now`, in [0, importance]."""
+        age = (now - topic.last_access).total_seconds()
+        return decayed(importance_of(topic), age, self.half_life(topic.access_count))
 
 
 def decayed(importance: float, age_seconds: float, half_life_seconds: float) -> float:
@@ -55,23 +68,10 @@ def learned_importance(given: float, votes: int) -> float:
     return float(1.0 - (1.0 - given) * share if votes > 0 else given * share)
 
 
-def memory_type(access_count: int) -> MemoryType:
-    """Short-term under `ACCESS_THRESHOLD` accesses, long-term from twice as many on, transitioning between."""
-    if access_count < ACCESS_THRESHOLD:
-        return "short-term"
-    return "transitioning" if access_count < 2 * ACCESS_THRESHOLD else "long-term"
-
-
 def importance_of(topic: TopicHead | TopicDecayState) -> float:
     """A topic's importance in [0, 1]: what its turns or a person gave, moved by feedback."""
     given = topic.given_importance if topic.set_importance is None else topic.set_importance
     return learned_importance(DEFAULT_IMPORTANCE if given is None else given, topic.votes)
-
-
-def priority_of(topic: TopicHead | TopicDecayState, now: datetime) -> float:
-    """A topic's priority at `now`, in [0, importance]."""
-    age = (now - topic.last_access).total_seconds()
-    return decayed(importance_of(topic), age, half_life(topic.access_count))
 
 
 _DAY = 86_400.0
@@ -125,6 +125,7 @@ class TopicReader:
 
     store: DocumentStore
     clock: Clock
+    decay: DecaySettings
     least: int
     most: int
     """How many turns of a topic `context` shows, at least (as far as there are any) and at most."""
@@ -145,7 +146,7 @@ class TopicReader:
         if tag is not None:
             shown = tagged(shown, checked_tag(tag))
         now = self.clock.now()
-        shown.sort(key=lambda topic: (topic.archived, -priority_of(topic, now), topic.id))
+        shown.sort(key=lambda topic: (topic.archived, -self.decay.priority(topic, now), topic.id))
         on_page = shown[rows]
         counts = await self.store.count_topic_turns(scope, [i for topic in on_page for i in topic.turns_of])
         count = {topic.id: sum((counts[i] for i in topic.turns_of), TopicTurns()) for topic in on_page}
@@ -175,11 +176,11 @@ class TopicReader:
             summary_made_by=None if summary is None else summary.made_by,
             importance_score=importance_of(topic),
             access_count=topic.access_count,
-            memory_type=memory_type(topic.access_count),
-            half_life_days=half_life(topic.access_count) / _DAY,
+            memory_type=self.decay.memory_type(topic.access_count),
+            half_life_days=self.decay.half_life(topic.access_count) / _DAY,
             age_seconds=max((now - topic.created_at).total_seconds(), 0.0),
             inactive_seconds=max((now - topic.last_access).total_seconds(), 0.0),
-            priority=priority_of(topic, now),
+            priority=self.decay.priority(topic, now),
             compression_ratio=counts.raw_bytes / counts.packed_bytes if counts.packed_bytes else 1.0,
             current=current,
             summary=summary,

@@ -28,7 +28,6 @@ from memory_agent.errors import BackendError, InvalidInput, NotFound, StoreUnava
 from memory_agent.products import product
 from memory_agent.topics.index import AnyTopic, find_topic, load_topic, newest, no_such_topic, unmerged
 from memory_agent.topics.projection import emptied
-from memory_agent.topics.stats import priority_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from memory_agent.ports import Clock, DocumentStore
     from memory_agent.topics.packing import Compactor
     from memory_agent.topics.projection import TopicFolder
+    from memory_agent.topics.stats import DecaySettings
     from memory_agent.work.forget import Forgetter
 
 
@@ -262,6 +262,7 @@ class SweepSettings:
     decay_policy: Policy
     retention_days: float | None
     lease_seconds: float
+    decay: DecaySettings
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -326,21 +327,20 @@ def plan_thread(
 ) -> list[tuple[AnyTopic, float]]:
     """The topics of one thread that have to go at `now`, with their priorities, lowest first.
 
-    Only as many as the thread has above `max_topics`, only those with a priority below `FADE_BELOW`, and never
-    the current one. Archived topics and those that were merged into others don't count. None while one of them is
-    stale: what it says is not what its turns say.
+    Of a thread with more than `max_topics` all those with a priority below `FADE_BELOW`, but never the current one.
+    Archived topics and those that were merged into others don't count. None while one of them is stale: what it
+    says is not what its turns say.
     """
     topics = list(topics)
     if any(topic.stale for topic in topics):
         return []
     active = [topic for topic in unmerged(topics) if not topic.archived]
-    excess = len(active) - settings.max_topics
-    if excess <= 0:
+    if len(active) <= settings.max_topics:
         return []
     current = newest(active)
-    rated = ((topic, priority_of(topic, now)) for topic in active)
+    rated = ((topic, settings.decay.priority(topic, now)) for topic in active)
     faded = [pair for pair in rated if pair[0] is not current and pair[1] < FADE_BELOW]
-    return sorted(faded, key=lambda pair: (pair[1], pair[0].id))[:excess]
+    return sorted(faded, key=lambda pair: (pair[1], pair[0].id))
 
 
 log = logging.getLogger(__name__)
@@ -523,11 +523,23 @@ class _Run:
         if await self._merge_alike(thread):
             thread = ()  # what is left to fade is another thing now, and the next sweep's
         policy = self._settings.decay_policy
-        for topic, priority in plan_thread(thread, now=self._now, settings=self._settings):
-            action = functools.partial(SweepAction, user_id=topic.user_id, thread_id=topic.thread_id)
+        faded = {
+            topic.id: SweepAction(
+                deed=policy,
+                user_id=topic.user_id,
+                thread_id=topic.thread_id,
+                topic_id=topic.id,
+                priority=priority,
+            )
+            for topic, priority in plan_thread(thread, now=self._now, settings=self._settings)
+        }
+        if faded:
             let_go = self._archive if policy == "archive" else self._delete
-            actions = [action(deed=policy, topic_id=topic.id, priority=priority)]
-            await self._act(actions, functools.partial(let_go, topic))
+            through = {topic.id: topic.through for topic in thread}
+            await self._act(
+                list(faded.values()),
+                functools.partial(let_go, topics[0].scope, {i: through[i] for i in faded}),
+            )
 
     async def _threads(self) -> AsyncIterator[list[TopicDecayState]]:
         """Everybody's topics, a thread at a time."""
@@ -585,38 +597,42 @@ class _Run:
             await self._act([action], functools.partial(self._merge, topic, into))
         return bool(pairs)
 
-    async def _merge(self, topic: Topic, into: Topic) -> bool:
+    async def _merge(self, topic: Topic, into: Topic) -> set[str]:
         try:
             await self._sweeper.curator.merge(topic.scope, topic.id, into.id)
         except InvalidInput:  # merged or forgotten meanwhile
-            return False
-        return True
+            return set()
+        return {topic.id}
 
-    async def _archive(self, faded: TopicDecayState | Topic) -> bool:
-        """Pack the topic and take it out of matching, unless it has come back meanwhile."""
+    async def _archive(self, scope: Scope, through: Mapping[str, int]) -> set[str]:
+        """Pack these topics and take them out of matching, but for those that came back meanwhile; who went.
+
+        All flags are saved at the end, in one call: once the first is, the thread may have no topic too many.
+        """
+        gone, left = set[str](), through
         async for _ in Tries():
-            topic = await self._still_faded(faded)
-            if topic is None:
-                return False
-            # Packing first: should this end here, the topic is still to be archived, and the next sweep sees it.
-            self._packed += await self._sweeper.compactor.pack_all(topic)
-            # Those that it absorbed first: without it in sight, they would stand for themselves.
-            for absorbed in await self._store.list_topics(faded.scope, ids=topic.absorbed, archived=False):
-                await self._store.save_topics([dataclasses.replace(absorbed, archived=True)])
-            archived = dataclasses.replace(topic, archived=True)
-            if await self._store.save_topics([archived]):
-                return True
-        return False
+            topics = await self._still_faded(scope, left)
+            for topic in topics:
+                self._packed += await self._sweeper.compactor.pack_all(topic)
+            # Those that they absorbed first: without these in sight, they would stand for themselves.
+            hidden = [topic_id for topic in topics for topic_id in topic.absorbed]
+            for absorbed in await self._store.list_topics(scope, ids=hidden, archived=False):
+                await self._store.save_topics([_archived(absorbed)])
+            saved = await self._store.save_topics(list(map(_archived, topics)))
+            gone |= saved
+            left = {topic.id: topic.through for topic in topics if topic.id not in saved}
+            if not left:
+                break
+        return gone
 
-    async def _delete(self, faded: TopicDecayState | Topic) -> bool:
+    async def _delete(self, scope: Scope, through: Mapping[str, int]) -> set[str]:
         # Nothing of it can be brought back, so the whole thread is looked at again.
-        topic = next((topic for topic in await self._planned(faded.scope) if topic.id == faded.id), None)
-        if topic is None:
-            return False
-        turns = await self._store.list_turns(topic.scope, topic_ids=topic.turns_of)
+        topics = [topic for topic in await self._planned(scope) if topic.id in through]
+        topic_ids = [topic_id for topic in topics for topic_id in topic.turns_of]
+        turns = await self._store.list_turns(scope, topic_ids=topic_ids) if topic_ids else []
         for start in range(0, len(turns), _PAGE):
-            await self._forget(topic.scope, [turn.id for turn in turns[start : start + _PAGE]])
-        return True
+            await self._forget(scope, [turn.id for turn in turns[start : start + _PAGE]])
+        return {topic.id for topic in topics}
 
     async def _planned(self, scope: Scope) -> list[Topic]:
         """The thread's topics that have to go now, of which none is stale: what was forgotten meanwhile is made up for."""
@@ -624,12 +640,15 @@ class _Run:
         planned = plan_thread(topics, now=self._now, settings=self._settings)
         return [topic for topic, _ in planned if isinstance(topic, Topic)]
 
-    async def _still_faded(self, faded: TopicDecayState | Topic) -> Topic | None:
-        """The topic as it is now, if it would still have to go."""
-        fresh = await load_topic(self._store, faded.scope, faded.id)
-        if fresh is None or fresh.archived or fresh.stale or fresh.through != faded.through:
-            return None
-        return fresh if priority_of(fresh, self._now) < FADE_BELOW else None
+    async def _still_faded(self, scope: Scope, through: Mapping[str, int]) -> list[Topic]:
+        """Of these topics those that would still have to go, as they are now."""
+        return [
+            topic
+            for topic in await self._store.list_topics(scope, ids=list(through))
+            if not (topic.archived or topic.stale)
+            and topic.through == through[topic.id]
+            and self._settings.decay.priority(topic, self._now) < FADE_BELOW
+        ]
 
     # --- ages ------------------------------------------------------------------------------------------------
     async def sweep_ages(self) -> None:
@@ -653,10 +672,10 @@ class _Run:
             after = page[-1]
             self._tell()
 
-    async def _forget(self, scope: Scope, ids: Sequence[str]) -> bool:
+    async def _forget(self, scope: Scope, ids: Sequence[str]) -> set[str]:
         receipt = await self._sweeper.forgetter.forget(scope, ids)
         self._owed.update(receipt.owed)
-        return True
+        return set(ids)
 
     async def _not_deleted_before(self, scope: Scope, turns: Sequence[OldTurn]) -> Sequence[OldTurn]:
         """A dry run's turns without those that would be gone with their topic by now."""
@@ -666,19 +685,22 @@ class _Run:
         return [turn for turn in turns if turn.topic_id not in gone]
 
     # --- both ------------------------------------------------------------------------------------------------
-    async def _act(self, actions: Sequence[SweepAction], do: Callable[[], Awaitable[bool]]) -> None:
-        """Do it (unless this is a dry run), count it and tell of it; a failure is counted and left for next time."""
+    async def _act(self, actions: Sequence[SweepAction], do: Callable[[], Awaitable[set[str]]]) -> None:
+        """Do it (unless this is a dry run), count it and tell of it; a failure is counted and left for next time.
+
+        `do` gives the ids of the topics or turns of which it was done.
+        """
         await self._check_going_on()
         if not self._dry_run:
             try:
-                if not await do():
-                    return
+                done = await do()
             except StoreUnavailable:
                 raise
             except BackendError as exc:
                 self._counts["failed"] += len(actions)
                 log.warning("%s failed, the next sweep tries again: %s", actions[0].deed, type(exc).__name__)
                 return
+            actions = [action for action in actions if (action.turn_id or action.topic_id) in done]
         for action in actions:
             self._counts[action.deed] += 1
             if self._each is not None:

@@ -34,6 +34,7 @@ from tests.servers.mongod import Mongod
 SETTINGS: dict[str, Any] = {
     "enable_fact_extraction": False,
     "max_messages_per_topic": 6,
+    "recent_message_keep": 2,
     "max_topics": 1,
     "similarity_threshold": 0.5,  # hashed words of different texts fall together now and then
     "worker_poll_seconds": 0.05,

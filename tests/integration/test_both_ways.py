@@ -43,6 +43,7 @@ async def sides(
         enable_topics=True,
         enable_fact_extraction=True,
         max_messages_per_topic=6,
+        recent_message_keep=2,
     )
     parts: dict[str, Any] = {"embedder": HashEmbedder(), "vectors": BruteForceIndex()}
     async with MemoryService(cfg, clock=FixedClock(START + timedelta(hours=3)), **parts) as service:

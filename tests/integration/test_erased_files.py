@@ -168,7 +168,7 @@ async def test_a_topic_that_goes_on_keeps_no_id_of_the_turn_that_opened_it(
 ) -> None:
     """Its own id stands in the turns that are left, their packed texts, the events and the compressions."""
     clock = FixedClock(datetime.now(UTC))
-    cfg = MemoryConfig(**embedded_settings, max_messages_per_topic=6)
+    cfg = MemoryConfig(**embedded_settings, max_messages_per_topic=6, recent_message_keep=2)
     async with MemoryService(cfg, embedder=HashEmbedder(), clock=clock) as service:
         memory = service.agent(USER, THREAD)
         first = await memory.add_user_message(GONE.format(0, 1))

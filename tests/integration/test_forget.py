@@ -167,6 +167,7 @@ SUMMED_UP: dict[str, dict[str, Any]] = {
     "compact": {
         "enable_topics": True,
         "max_messages_per_topic": 6,
+        "recent_message_keep": 2,
         "enable_compression": False,
     },
     "compress": {"compress_every_turns": 20},

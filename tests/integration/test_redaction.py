@@ -70,7 +70,9 @@ async def test_a_model_is_not_told_what_the_store_keeps(
 ) -> None:
     """By default a redactor stands before the model: the wire never holds the secret, the store does."""
     openai_server.answer = by_message(stating)
-    chosen = asking(settings, openai_server, enable_topics=True, max_messages_per_topic=2)
+    chosen = asking(
+        settings, openai_server, enable_topics=True, max_messages_per_topic=2, recent_message_keep=1
+    )
     parts: dict[str, Any] = {"redact": hide_cards}
     if how == "setting":
         chosen["redactor"], parts = f"{__name__}:hide_cards", {}

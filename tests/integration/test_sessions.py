@@ -117,7 +117,7 @@ async def test_a_session_after_a_cleared_thread_counts_its_own_turns(settings: d
 @both_ways_by_day
 async def test_the_whole_history_can_be_paged_through(settings: dict[str, Any]) -> None:
     """Of the thread or of one session, in order, compressed turns included, whatever the size of a page."""
-    small = {"enable_topics": True, "max_messages_per_topic": 6}
+    small = {"enable_topics": True, "max_messages_per_topic": 6, "recent_message_keep": 2}
     async with opened(settings, max_turns_per_session=7, **small) as service:
         memory = service.agent("ann", "chat")
         await memory.add_turns(said(lines(24)))

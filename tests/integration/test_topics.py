@@ -40,7 +40,7 @@ BREAD = [
     "How warm should the sourdough dough be while the bread proofs?",
 ]
 SUBJECTS = Path(__file__).parents[2] / "benchmarks" / "data" / "topic_subjects.toml"
-SMALL = {"max_messages_per_topic": 6}
+SMALL = {"max_messages_per_topic": 6, "recent_message_keep": 2}
 
 
 async def say(memory: MemoryAgent, questions: list[str], *, start: datetime = START) -> list[str]:
@@ -297,23 +297,23 @@ FADING = {"max_topics": 2, "similarity_threshold": 0.5, "short_turn_terms": 0}
 
 
 async def test_faded_topics_are_archived_found_and_restored(open_service: OpenService) -> None:
-    """The sweep takes the most faded out of matching and packs them; what was said in them is found all the same."""
+    """The sweep takes all that have faded out of matching and packs them; what was said in them is found all the same."""
     clock = FixedClock(START + timedelta(days=30))
     async with open_service(clock=clock, embedder=HashEmbedder(), **FADING) as service:
         memory = service.agent("ann", "chat")
         ids = await fill_old(memory)
         planned: list[Any] = []
         dry = await service.sweep(dry_run=True, each=planned.append)
-        assert [action.topic_id for action in planned] == ids[:2]
-        assert (dry.archived, len(await memory.topics())) == (2, 4)
+        assert [action.topic_id for action in planned] == ids[:3]
+        assert (dry.archived, len(await memory.topics())) == (3, 4)
         done: list[Any] = []
         report = await service.sweep(each=done.append)
         assert done == planned
-        assert (report.archived, report.topics, report.threads, report.whole) == (2, 4, 1, True)
-        assert report.packed.turns == 4
-        assert [topic.topic_id for topic in await memory.topics()] == [ids[3], ids[2]]
+        assert (report.archived, report.topics, report.threads, report.whole) == (3, 4, 1, True)
+        assert report.packed.turns == 6
+        assert [topic.topic_id for topic in await memory.topics()] == [ids[3]]
         everyone = await memory.topics(include_archived=True)
-        assert {topic.topic_id for topic in everyone if topic.archived} == set(ids[:2])
+        assert {topic.topic_id for topic in everyone if topic.archived} == set(ids[:3])
         assert (await service.sweep()).archived == 0
         assert (await memory.fetch_long_term("alpha beta", top_k=1))[0].text == TOPICS[0]
         assert (await memory.topic_history(ids[0]))[0]["content"] == TOPICS[0]
@@ -351,7 +351,7 @@ async def test_turns_past_the_retention_age_are_forgotten(open_service: OpenServ
         done: list[Any] = []
         report = await service.sweep(each=done.append)
         assert done == planned
-        assert (report.forgotten, report.deleted) == ((6, 0) if policy == "archive" else (2, 2))
+        assert (report.forgotten, report.deleted) == ((6, 0) if policy == "archive" else (0, 3))
         assert await everything(memory) == spoken(TOPICS[3:])
         assert "alpha" not in str(await memory.fetch_long_term("alpha", top_k=20))
         assert [topic.topic_title for topic in await memory.topics(include_archived=True)] == [TOPICS[3]]
@@ -667,5 +667,5 @@ async def test_a_stale_topic_is_made_anew_before_it_is_judged(open_service: Open
         done: list[Any] = []
         report = await service.sweep(each=done.append)
         assert done == planned
-        assert (report.deleted, report.skipped, report.whole) == (2, 0, True)
-        assert await everything(memory) == TOPICS[2:]
+        assert (report.deleted, report.skipped, report.whole) == (3, 0, True)
+        assert await everything(memory) == TOPICS[3:]

@@ -196,6 +196,21 @@ def test_guess_is_what_was_meant(given: str, meant: list[str]) -> None:
     assert len(found) <= 3
 
 
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"max_messages_per_topic": 3}, r"recent_message_keep is 4, more than max_messages_per_topic \(3\)"),
+        (
+            {"base_half_life_seconds": 3e6},
+            "base_half_life_seconds is 3e.06, more than max_half_life_seconds",
+        ),
+    ],
+)
+def test_settings_of_topics_that_contradict_each_other_are_refused(values: Any, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        MemoryConfig(**values)
+
+
 def test_a_setting_that_went_is_refused_with_what_to_do_instead(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

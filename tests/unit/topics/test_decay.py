@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from memory_agent.domain import Topic
 from memory_agent.topics.stats import (
+    DecaySettings,
     decayed,
-    half_life,
     importance_of,
     learned_importance,
-    memory_type,
-    priority_of,
 )
 
 DAY = 86_400.0
+DECAY = DecaySettings()
+half_life = DECAY.half_life
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 
 shares = st.floats(0, 1)
@@ -36,7 +36,19 @@ def test_the_half_life_doubles_with_every_five_accesses(few: int, many: int, day
     """The table of the documentation, at both ends of each row."""
     for count in (few, many):
         assert half_life(count) == days * DAY
-        assert memory_type(count) == kind
+        assert DECAY.memory_type(count) == kind
+
+
+@given(st.floats(1, 1e6), st.floats(1, 1e9), st.integers(1, 100), accesses)
+def test_a_half_life_is_what_the_settings_say(base: float, most: float, every: int, count: int) -> None:
+    """Never above the longest, the base below the threshold, and twice as long after as many accesses more."""
+    settings = DecaySettings(
+        base_half_life_seconds=base, max_half_life_seconds=most, access_threshold_for_lt=every
+    )
+    life = settings.half_life(count)
+    assert life == min(most, base * 2.0 ** min(count // every, 1_000))
+    assert settings.half_life(count + every) == min(most, 2 * base * 2.0 ** min(count // every, 1_000))
+    assert (settings.memory_type(count) == "short-term") == (count < every)
 
 
 def test_after_five_half_lives_three_percent_are_left() -> None:
@@ -94,4 +106,4 @@ def test_the_priority_of_a_topic_is_counted_from_its_last_access() -> None:
         access_count=7,
         given_importance=0.8,
     )
-    assert priority_of(topic, NOW) == pytest.approx(0.4)
+    assert DECAY.priority(topic, NOW) == pytest.approx(0.4)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import TopicDecayState
-from memory_agent.topics.stats import priority_of
+from memory_agent.topics.stats import DecaySettings
 from memory_agent.topics.sweep import SweepSettings, plan_thread
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -19,6 +19,7 @@ def settings(max_topics: int) -> SweepSettings:
         decay_policy="archive",
         retention_days=None,
         lease_seconds=60,
+        decay=DecaySettings(),
     )
 
 
@@ -46,11 +47,12 @@ def planned(*topics: TopicDecayState, max_topics: int) -> list[str]:
     return [faded.id for faded, _ in plan_thread(topics, now=NOW, settings=settings(max_topics))]
 
 
-def test_only_as_many_as_are_too_many_go_the_most_faded_first() -> None:
-    """Never the current topic, even if it is the oldest, and none that has not faded: 0.5 is 0.0625 after three days."""
+def test_once_there_are_too_many_all_that_have_faded_go() -> None:
+    """The most faded first; never the current one, even if it is the oldest, and none above .05: 0.5 is 0.0625 after three days."""
     assert planned(topic("a", 900), topic("b", 900, through=2), max_topics=2) == []
     old = (topic("a", 10), topic("b", 30), topic("c", 20), topic("now", 0, through=9))
-    assert planned(*old, max_topics=2) == ["b", "c"]
+    assert planned(*old, max_topics=3) == planned(*old, max_topics=1) == ["b", "c", "a"]
+    assert planned(*old, max_topics=4) == []
     assert planned(topic("a", 3), topic("b", 4), topic("c", 0, through=9), max_topics=1) == ["b"]
     assert planned(topic("a", 500), topic("current", 900, through=7), max_topics=1) == ["a"]
 
@@ -68,12 +70,13 @@ def test_archived_and_absorbed_topics_do_not_count() -> None:
 
 
 @given(st.lists(st.floats(0, 60), min_size=1, max_size=12), st.integers(1, 12))
-def test_what_is_planned_is_faded_and_never_too_much(days: list[float], max_topics: int) -> None:
-    """Never the current one, never below the limit, priorities rising, and all of them below the threshold."""
+def test_what_is_planned_is_all_that_has_faded(days: list[float], max_topics: int) -> None:
+    """None up to the limit; above it all below the threshold but for the current one, priorities rising."""
     topics = [topic(f"{number:02}", age, through=number) for number, age in enumerate(days, start=1)]
     plan = plan_thread(topics, now=NOW, settings=settings(max_topics))
-    assert len(topics) - len(plan) >= min(max_topics, len(topics))
-    assert topics[-1] not in [faded for faded, _ in plan]
+    rated = {topic.id: DecaySettings().priority(topic, NOW) for topic in topics[:-1]}
+    faded = {topic_id for topic_id, priority in rated.items() if priority < 0.05}
+    assert {topic.id for topic, _ in plan} == (faded if len(topics) > max_topics else set())
     priorities = [priority for _, priority in plan]
     assert priorities == sorted(priorities)
-    assert all(priority < 0.05 and priority == priority_of(faded, NOW) for faded, priority in plan)
+    assert all(priority == rated[topic.id] for topic, priority in plan)
