@@ -6,29 +6,44 @@ rest, within a budget of tokens. Another way of choosing plugs in by implementin
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
+
+import regex
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from memory_agent.adapters import load_redactor, make_counter
-from memory_agent.config import MemoryConfig
-from memory_agent.context.budget import ROLLING_SUMMARY_TOKENS, usable
+from memory_agent.config import MemoryConfig, impossible_values, nearest
+from memory_agent.context.budget import ROLLING_SUMMARY_TOKENS, largest, usable
 from memory_agent.context.ledger import MESSAGE_OVERHEAD
+from memory_agent.context.passages import without_middle
 from memory_agent.context.render import as_data
-from memory_agent.conversations.older_messages import MessageSummaries, MessageSummary, OlderMessages
+from memory_agent.conversations.older_messages import (
+    LIKENESS,
+    MessageSummaries,
+    MessageSummary,
+    OlderMessages,
+    choose_important,
+    message_score,
+    shared_with,
+)
 from memory_agent.domain import ContextBlock, ContextLine, prompt_text
 from memory_agent.errors import ConfigError
 from memory_agent.messages import InvokedModel, read_messages, read_prompt
+from memory_agent.text.code.lines import canonical_language, is_found, programming_language, talks_of_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
-
     from memory_agent.messages import PlainMessage
     from memory_agent.ports import LLM, Embedder, Redactor, TokenCounter
+
+log = logging.getLogger(__name__)
 
 _CHARS_PER_TOKEN: Final = 3
 _LEAST_SUMMARY_CHARS: Final = 80
@@ -69,22 +84,120 @@ class PreparedContext:
     degraded: tuple[str, ...] = ()
 
 
+def _compiling(patterns: Any) -> Any:
+    for pattern in patterns.values() if isinstance(patterns, Mapping) else patterns:
+        try:
+            regex.compile(pattern)
+        except regex.error as exc:
+            raise ValueError(f"the pattern {pattern!r:.80} is no regular expression: {exc}") from None
+    return patterns
+
+
+_Priority = Annotated[float, Field(ge=0, le=100, allow_inf_nan=False)]
+
+
+class StrategyConfig(BaseModel):
+    """Settings of `HybridMemoryStrategy`. Neither the environment nor a file is read.
+
+    `code_retention_priority`: what code adds to a message's score, `language_priorities` the same by programming language
+    ({"sql": 3.0}). `code_patterns`: regular expressions of what is code besides what the rules find, as a list, or by
+    language. `adaptive`: the recent messages, the code's priority and the threshold of summaries follow what share of the
+    conversation has code: from 8, 1.5 and 15 in a chat to 15, 3.0 and 25 where a third has.
+
+    Raises ConfigError naming an unknown or impossible setting.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    max_context_tokens: Annotated[int, Field(ge=1, le=10_000_000)] = 4_000
+    recent_messages_count: Annotated[int, Field(ge=1, le=1_000)] = 10
+    code_retention_priority: _Priority = 2.0
+    summarization_threshold: Annotated[int, Field(ge=1, le=1_000_000)] = 20
+    code_patterns: Annotated[Mapping[str, str] | tuple[str, ...], AfterValidator(_compiling)] = ()
+    language_priorities: Mapping[str, _Priority] = {}
+    adaptive: bool = False
+
+    def __init__(self, **settings: Any) -> None:
+        known = type(self).model_fields
+        for name in settings.keys() - known.keys():
+            meant = f"did you mean {' or '.join(guesses)}? " if (guesses := nearest(name, known)) else ""
+            raise ConfigError(f"{name} is no setting; {meant}a StrategyConfig has {', '.join(known)}")
+        try:
+            super().__init__(**settings)
+        except ValidationError as exc:
+            raise ConfigError(impossible_values(exc, known, secret=())) from None
+
+    def adapted(self, code_share: float) -> StrategyConfig:
+        """These settings for a conversation of which such a share of the messages has code."""
+        if not self.adaptive:
+            return self
+        part = min(code_share / _MUCH_CODE, 1.0)
+        settled = {name: chat + part * (code - chat) for name, (chat, code) in _ADAPTED.items()}
+        priority = settled.pop("code_retention_priority")
+        whole = {name: round(value) for name, value in settled.items()}
+        return self.model_copy(update={"code_retention_priority": round(priority, 2), **whole})
+
+
+_MUCH_CODE: Final = 1 / 3
+_ADAPTED: Final = {
+    "recent_messages_count": (8, 15),
+    "code_retention_priority": (1.5, 3.0),
+    "summarization_threshold": (15, 25),
+}
+"""What `adaptive` settles: of a chat, and of a conversation about code."""
+_PATTERN_SECONDS: Final = 1.0
+"""A pattern of the caller's that takes longer on one text is stopped, and counts as not matching there."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StrategyMetrics:
+    """What a strategy has done so far.
+
+    `tokens`: of all that it sent; `degraded`: contexts without a part that was down.
+    """
+
+    contexts: int = 0
+    messages: int = 0
+    kept: int = 0
+    summarized: int = 0
+    left: int = 0
+    tokens: int = 0
+    degraded: int = 0
+    seconds: float = 0.0
+
+    def after(self, prepared: PreparedContext, seconds: float) -> StrategyMetrics:
+        """These with one more context."""
+        kept, summarized, left = len(prepared.kept), len(prepared.summarized), len(prepared.left)
+        return StrategyMetrics(
+            contexts=self.contexts + 1,
+            messages=self.messages + kept + summarized + left,
+            kept=self.kept + kept,
+            summarized=self.summarized + summarized,
+            left=self.left + left,
+            tokens=self.tokens + prepared.tokens,
+            degraded=self.degraded + bool(prepared.degraded),
+            seconds=self.seconds + seconds,
+        )
+
+
 class HybridMemoryStrategy:
     """The last messages whole, the most important older ones, and a summary of the rest. A `ContextStrategy`.
 
     Of the n messages before the last `recent_messages_count`, at most min(5, max(1, n // 2)) are kept, those with the
-    highest `message_score`: each at least 0.5 where code is among them, else 1.0. Where the new prompt is about code, code
-    comes first, what shares most words with the prompt before the rest. Above `summarization_threshold` messages the others
+    highest score: each at least 0.5 where code is among them, else 1.0. Where the new prompt is about code, code comes
+    first, what shares most words with the prompt before the rest. Above `summarization_threshold` messages the others
     are summarised, by `llm` or, without one, in sentences of theirs. Messages without text (calls of tools) are passed over
     and don't count.
 
     To fit into `max_context_tokens` the summary goes first, then the important from the lowest score, then the
     recent from the oldest. The new prompt never goes: larger than the budget, it is sent alone.
+
+    A subclass may say otherwise what is code (`contains_code`) and what a message is worth (`calculate_score`).
     """
 
     def __init__(
         self,
-        config: MemoryConfig | Mapping[str, Any] | None = None,
+        config: StrategyConfig | MemoryConfig | Mapping[str, Any] | None = None,
         llm: LLM | Any = None,
         *,
         embedder: Embedder | None = None,
@@ -94,26 +207,106 @@ class HybridMemoryStrategy:
     ) -> None:
         """`config`: settings, as an object or by name; `settings`: single ones, over those of `config`.
 
-        With None or a mapping, settings that are not named have their defaults: neither the environment nor a file is
-        read. `llm`: this package's, or a LangChain chat model; `embedder`: adds likeness to the new prompt to the
-        score. Neither is closed, nor made from the settings. `counter`: the model's own tokens, where they can be
-        counted. `redact`: applied to what `llm` is shown; without it the function that the setting `redactor` names.
-        Raises ConfigError naming an unknown or impossible setting, or an `llm` that cannot be asked.
+        Of a `MemoryConfig` those count that `StrategyConfig` has too. `llm`: this package's, or a LangChain chat model;
+        `embedder`: adds likeness to the new prompt to the score. Neither is closed, nor made from the settings. `counter`:
+        the model's own tokens, where they can be counted. `redact`: applied to what `llm` is shown; without it the function
+        that a `MemoryConfig` names as `redactor`. Raises ConfigError naming an unknown or impossible setting, or an `llm`
+        that cannot be asked.
         """
-        self._cfg = _settings(config, settings)
+        self.config: Final = _settings(config, settings)
         self._counter = counter or make_counter()
-        redact = redact or load_redactor(self._cfg)
+        if redact is None and isinstance(config, MemoryConfig):
+            redact = load_redactor(config)
         size = ROLLING_SUMMARY_TOKENS
         self._summaries = MessageSummaries(
             _llm(llm), _picker(size), self._counter, max_tokens=size, redact=redact
         )
-        self._older = OlderMessages(embedder)
+        self._older = OlderMessages(self._language_of_code, embedder)
+        patterns = self.config.code_patterns
+        by_language = patterns.items() if isinstance(patterns, Mapping) else (("", one) for one in patterns)
+        self._patterns = [
+            (canonical_language(language), regex.compile(pattern, regex.MULTILINE))
+            for language, pattern in by_language
+        ]
+        self._priorities = {
+            canonical_language(language): bonus for language, bonus in self.config.language_priorities.items()
+        }
         self.degraded: tuple[str, ...] = ()
         """What was down when the last context was prepared: "llm", "embedder", both or nothing."""
+        self.metrics = StrategyMetrics()
 
+    # --- what a message is worth ---
+    def contains_code(self, text: str) -> bool:
+        """True if there is code in `text`, by the rules or by one of `code_patterns`."""
+        return self._pattern_in(text) is not None or is_found(text)
+
+    def calculate_score(self, message: object, config: StrategyConfig | None = None) -> float:
+        """What `message` is worth: the code's bonus + min(characters / 1000, 1).
+
+        `config`: the settings in force, where they are not this strategy's own.
+        """
+        [read] = read_messages([message])
+        config, language = config or self.config, self._older.code_in(read.content)
+        bonus = 0.0 if language is None else self._priorities.get(language, config.code_retention_priority)
+        return message_score(len(read.content), code_bonus=bonus)
+
+    def select_important_messages(self, messages: Sequence[Any]) -> list[Any]:
+        """Of older `messages` those that are kept, the highest score first."""
+        said = _with_text(read_messages(messages))
+        scores = [self.calculate_score(message) for message in said]
+        code = [self._older.code_in(message.content) is not None for message in said]
+        return [messages[said[i].position] for i in choose_important(scores, code)]
+
+    def _pattern_in(self, text: str) -> str | None:
+        """The language of the first of the caller's patterns that matches ("" if it has none), or None."""
+        for language, pattern in self._patterns:
+            try:
+                if pattern.search(text, timeout=_PATTERN_SECONDS):
+                    return language
+            except TimeoutError:
+                log.warning("the code pattern %.80r took longer than a second on a text", pattern.pattern)
+        return None
+
+    def _language_of_code(self, text: str) -> str | None:
+        """The language of the code in `text`, "" if nothing tells it, None without code."""
+        if not self.contains_code(text):
+            return None
+        return self._pattern_in(text) or (programming_language(text) if self._priorities else "")
+
+    # --- tokens ---
+    def estimate_tokens(self, text: str) -> int:
+        """The tokens of `text` by this strategy's counter; 0 for the empty text."""
+        return self._counter.count(text)
+
+    def trim_to_token_limit(
+        self, context: Sequence[tuple[str, str]], max_tokens: int | None = None
+    ) -> list[tuple[str, str]]:
+        """The end of `context` that fits into `max_tokens` (default: `max_context_tokens`).
+
+        The last message always stays; one that is too large by itself loses its middle.
+        """
+        room = self.config.max_context_tokens if max_tokens is None else max_tokens
+        kept: list[tuple[str, str]] = []
+        for role, content in reversed(context):
+            if not kept and self.estimate_tokens(content) > room:
+                content = self._cut(content, room)
+            room -= self.estimate_tokens(content)
+            if kept and room < 0:
+                break
+            kept.append((role, content))
+        return kept[::-1]
+
+    def _cut(self, content: str, room: int) -> str:
+        chars = largest(
+            len(content), lambda chars: self.estimate_tokens(without_middle(content, chars)) <= room
+        )
+        return without_middle(content, chars)
+
+    # --- a context ---
     async def should_summarize(self, messages: Sequence[object]) -> bool:
         """True if more than `summarization_threshold` messages have text. Raises InvalidInput."""
-        return self._calls_for_summary(_with_text(read_messages(messages)))
+        said = _with_text(read_messages(messages))
+        return len(said) > (await self._settings_for(said)).summarization_threshold
 
     async def prepare_context(self, messages: Sequence[object], new_prompt: object) -> list[tuple[str, str]]:
         """(role, content) of what to send: summary, important, recent, new prompt. See the class.
@@ -125,28 +318,58 @@ class HybridMemoryStrategy:
 
     async def prepare(self, messages: Sequence[object], new_prompt: object) -> PreparedContext:
         """`prepare_context` with an account of every message."""
+        started = time.monotonic()
         given = read_messages(messages)
         prompt = read_prompt(new_prompt)
-        packing = _Packing.around(prompt, self._cfg.max_context_tokens, self._counter)
+        packing = _Packing.around(prompt, self.config.max_context_tokens, self._counter)
         said = _with_text(given)
-        older, recent = _split(said, self._cfg.recent_messages_count)
-        chosen, packing.degraded = await self._older.choose(
-            [message.content for message in older], prompt.content
-        )
-        important = [older[i] for i in chosen]
+        settings = await self._settings_for(said)
+        older, recent = _split(said, settings.recent_messages_count)
+        important = await self._important(older, prompt, settings, packing)
         packing.keep_in_order([*reversed(recent), *important])
         kept = {message.position for message in important}
         rest = [message for message in older if message.position not in kept]
-        if self._calls_for_summary(said):
+        if len(said) > settings.summarization_threshold:
             await self._add_summary(packing, rest)
         else:
             packing.leave(rest, _LESS_IMPORTANT)
         packing.leave([message for message in given if message.blank], _BLANK)
         self.degraded = packing.degraded
-        return packing.prepared()
+        prepared = packing.prepared()
+        self.metrics = self.metrics.after(prepared, time.monotonic() - started)
+        log.debug(
+            "%d messages: %d kept, %d summarised, %d left out; %d tokens",
+            *(len(given), len(prepared.kept), len(prepared.summarized), len(prepared.left), prepared.tokens),
+        )
+        return prepared
 
-    def _calls_for_summary(self, said: Sequence[PlainMessage]) -> bool:
-        return len(said) > self._cfg.summarization_threshold
+    async def _settings_for(self, said: Sequence[PlainMessage]) -> StrategyConfig:
+        """The settings for this conversation."""
+        if not self.config.adaptive or not said:
+            return self.config
+        code = await self._older.code_of([message.content for message in said])
+        return self.config.adapted(sum(one is not None for one in code) / len(said))
+
+    async def _important(
+        self,
+        older: Sequence[PlainMessage],
+        prompt: PlainMessage,
+        settings: StrategyConfig,
+        packing: _Packing,
+    ) -> list[PlainMessage]:
+        """The older messages to keep for the prompt, best first."""
+        if not older:
+            return []
+        contents = [message.content for message in older]
+        code = [language is not None for language in await self._older.code_of(contents)]
+        likeness, packing.degraded = await self._older.likeness_to(prompt.content, contents)
+        scores = [
+            round(self.calculate_score(message, settings) + LIKENESS * near, 2)
+            for message, near in zip(older, likeness, strict=True)
+        ]
+        is_about_code = talks_of_code(prompt.content) or self.contains_code(prompt.content)
+        shared = shared_with(prompt.content, contents, code) if is_about_code else ()
+        return [older[i] for i in choose_important(scores, code, shared)]
 
     async def _add_summary(self, packing: _Packing, rest: Sequence[PlainMessage]) -> None:
         """Summarise `rest` if there is room for it: a summary that could not be shown is not asked for."""
@@ -245,27 +468,15 @@ def _summary_text(summary: str, count: int) -> str:
 
 
 # --- what comes in -------------------------------------------------------------------------------------------
-class _Given(MemoryConfig):
-    """Settings that come from the caller alone."""
-
-    @classmethod
-    def settings_customise_sources(
-        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: Any, **__: Any
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Neither the environment nor a file."""
-        return (init_settings,)
-
-
-def _settings(config: object, keywords: Mapping[str, Any]) -> MemoryConfig:
-    if isinstance(config, MemoryConfig):
-        if not keywords:
-            return config
-        config = {name: getattr(config, name) for name in config.model_fields_set}
+def _settings(config: object, keywords: Mapping[str, Any]) -> StrategyConfig:
+    own = StrategyConfig.model_fields
+    if isinstance(config, StrategyConfig | MemoryConfig):
+        config = {name: getattr(config, name) for name in config.model_fields_set if name in own}
     elif config is not None and not isinstance(config, Mapping):
         raise ConfigError(
-            f"config is a {type(config).__name__}; pass a MemoryConfig, a mapping of setting names, or None"
+            f"config is a {type(config).__name__}; pass a StrategyConfig, a MemoryConfig, a mapping of setting names, or None"
         )
-    return _Given(**{**(config or {}), **keywords})
+    return StrategyConfig(**{**(config or {}), **keywords})
 
 
 def _llm(given: Any) -> LLM | None:

@@ -1,6 +1,6 @@
 """The choice among the older messages of a history: which of them a new prompt sees word for word.
 
-Score of a message = bonus for code + length + likeness to the prompt where there is an embedder; of equal scores the newer.
+A message's score = bonus for code + length + likeness to the prompt where there is an embedder; of equal scores the newer wins.
 """
 
 from __future__ import annotations
@@ -12,12 +12,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.digest.fold import CODE_BONUS
 from memory_agent.errors import EmbedderError, EmbedderUnavailable, LLMError, LLMUnavailable, RedactionFailed
 from memory_agent.lazily import Recent
 from memory_agent.llm.summaries import Said, SummaryWriter, as_text, read_form
-from memory_agent.text.code.lines import is_found as code_is_found
-from memory_agent.text.code.lines import talks_of_code
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
@@ -152,56 +149,62 @@ _SCORES: Final = 32_768  # under 10 MB
 _VECTORS: Final = 4_096  # 6 MB at 384 dimensions and one passage each
 
 
-def message_score(chars: int, *, code: bool = False, likeness: float = 0.0) -> float:
-    """The score of an older message, to two decimals: `CODE_BONUS` for code + min(`chars` / 1000, 1) + `LIKENESS` x `likeness`.
+def message_score(chars: int, *, code_bonus: float = 0.0, likeness: float = 0.0) -> float:
+    """The score of an older message: `code_bonus` + min(`chars` / 1000, 1) + `LIKENESS` x `likeness`.
 
     Of equal scores the newer message counts for more, which is all that recency says of messages that are all old.
 
-    >>> [message_score(20), message_score(4_000), message_score(30, code=True), message_score(800, code=True)]
+    >>> [message_score(20), message_score(4_000), message_score(30, code_bonus=2), message_score(800, code_bonus=2)]
     [0.02, 1.0, 2.03, 2.8]
     """
-    return round(CODE_BONUS * code + min(chars / _FULL_LENGTH_CHARS, 1.0) + LIKENESS * likeness, 2)
+    return round(code_bonus + min(chars / _FULL_LENGTH_CHARS, 1.0) + LIKENESS * likeness, 2)
+
+
+def choose_important(scores: Sequence[float], code: Sequence[bool], shared: Sequence[int] = ()) -> list[int]:
+    """The positions of the messages to keep, best first: at most min(5, max(1, n // 2)).
+
+    Each has a score that is enough. `code`: which have code; `shared`: what stands above the score, with it any score is enough. Of equal ones the newer is first.
+    """
+    shared = shared or [0] * len(scores)
+    ranked = sorted(zip(shared, scores, range(len(scores)), strict=True), reverse=True)
+    least = THRESHOLD_WITH_CODE if any(code) else THRESHOLD
+    most = min(MAX_IMPORTANT, max(1, len(scores) // 2))
+    return [i for above, score, i in ranked[:most] if above or score >= least]
 
 
 class OlderMessages:
-    """Chooses among older messages. What is found out about one is kept by its content."""
+    """What is found out about older messages, kept by their content: their code, and their vectors."""
 
-    def __init__(self, embedder: Embedder | None = None) -> None:
-        """`embedder`: stays its owner's."""
+    def __init__(self, find_code: Callable[[str], str | None], embedder: Embedder | None = None) -> None:
+        """`find_code`: the language of a text's code, "" if nothing tells, None without code.
+
+        It is called in a thread. `embedder`: stays its owner's.
+        """
+        self._find_code = find_code
         self._embedder = embedder
-        self._code = Recent[bytes, bool](_SCORES)
+        self._code = Recent[bytes, tuple[str | None]](_SCORES)
         self._vectors: Recent[bytes, NDArray[np.float32]] = Recent(_VECTORS)
 
-    async def choose(self, older: Sequence[str], prompt: str) -> tuple[list[int], tuple[str, ...]]:
-        """The positions of those to keep for `prompt`, best first; and what was down ("embedder")."""
-        if not older:
-            return [], ()
-        code = await self._code_of(older)
-        likeness, degraded = await self._likeness_to(prompt, older)
-        is_about_code = talks_of_code(prompt) or code_is_found(prompt)
-        asked = _shared_with(prompt, older, code) if is_about_code else [0] * len(older)
-        scores = [
-            message_score(len(content), code=code[i], likeness=likeness[i]) for i, content in enumerate(older)
-        ]
-        ranked = sorted(zip(asked, scores, range(len(older)), strict=True), reverse=True)
-        most = min(MAX_IMPORTANT, max(1, len(older) // 2))
-        least = THRESHOLD_WITH_CODE if any(code) else THRESHOLD
-        return [i for named, score, i in ranked[:most] if named or score >= least], degraded
+    def code_in(self, content: str) -> str | None:
+        """What `find_code` says of one, from what is kept where that is known."""
+        key = content_key(content)
+        found = self._code.got(key) or self._code.put(key, (self._find_code(content),))
+        return found[0]
 
-    async def _code_of(self, contents: Sequence[str]) -> list[bool]:
-        """True for each with code; in those not known yet it is looked for beside the event loop."""
+    async def code_of(self, contents: Sequence[str]) -> list[str | None]:
+        """What `find_code` says of each; those not known yet are looked at beside the event loop."""
         keys = [content_key(content) for content in contents]
         known = {key: one for key in keys if (one := self._code.got(key)) is not None}
         missing = {key: content for key, content in zip(keys, contents, strict=True) if key not in known}
         if missing:
             known |= await asyncio.to_thread(
-                lambda: {key: code_is_found(text) for key, text in missing.items()}
+                lambda: {key: (self._find_code(text),) for key, text in missing.items()}
             )
         for key in missing:
             self._code.put(key, known[key])
-        return [known[key] for key in keys]
+        return [known[key][0] for key in keys]
 
-    async def _likeness_to(self, prompt: str, older: Sequence[str]) -> tuple[list[float], tuple[str, ...]]:
+    async def likeness_to(self, prompt: str, older: Sequence[str]) -> tuple[list[float], tuple[str, ...]]:
         """The likeness of each to the prompt, 0 to 1; all 0 without an embedder, or if it is down."""
         if self._embedder is None:
             return [0.0] * len(older), ()
@@ -230,7 +233,7 @@ class OlderMessages:
         return [max(float((of_one @ asked).max()), 0.0) for of_one in found if of_one is not None]
 
 
-def _shared_with(prompt: str, older: Sequence[str], code: Sequence[bool]) -> list[int]:
+def shared_with(prompt: str, older: Sequence[str], code: Sequence[bool]) -> list[int]:
     """For each message with code 1 and the number of words that it shares with the prompt, else 0."""
     wanted = count_terms(prompt).keys()
     return [

@@ -5,9 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tests.servers.loopback import Answering, Loopback
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """An answer to the last byte."""
+
+    body: bytes
+    status: int = 200
 
 
 class _Chat(Answering["ScriptedOllama"]):
@@ -18,6 +27,9 @@ class _Chat(Answering["ScriptedOllama"]):
             return
         self.script.chats.append(body)
         reply = self.script.replies.pop(0)
+        if isinstance(reply, Recorded):
+            self._say(reply.status, reply.body)
+            return
         if isinstance(reply, str):
             told: list[Any] = [{"content": piece} for piece in re.findall(r" ?[^ ]*", reply)]
         else:
@@ -28,7 +40,9 @@ class _Chat(Answering["ScriptedOllama"]):
         self._send(200, [*lines, {"message": {"role": "assistant", "content": ""}, "done": True}])
 
     def _send(self, status: int, lines: list[dict[str, Any]]) -> None:
-        body = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
+        self._say(status, "".join(f"{json.dumps(line)}\n" for line in lines).encode())
+
+    def _say(self, status: int, body: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", "application/x-ndjson")
         self.send_header("Content-Length", str(len(body)))
@@ -37,11 +51,11 @@ class _Chat(Answering["ScriptedOllama"]):
 
 
 class ScriptedOllama(Loopback):
-    """Answers with `replies` in turn, texts or whole messages; `chats`: the bodies of the requests."""
+    """Answers with `replies` in turn, texts, whole messages or what was recorded; `chats`: the bodies of the requests."""
 
     handler: ClassVar[Any] = _Chat
 
-    def __init__(self, model: str, replies: Sequence[str | dict[str, Any]]) -> None:
+    def __init__(self, model: str, replies: Sequence[str | dict[str, Any] | Recorded]) -> None:
         super().__init__()
         self.model, self.replies = model, list(replies)
         self.chats: list[dict[str, Any]] = []

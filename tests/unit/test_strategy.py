@@ -81,8 +81,8 @@ async def test_recent_messages_are_whole_and_of_the_older_a_few(count: int, impo
 def test_a_score_is_code_and_length_and_likeness() -> None:
     """The worked examples: a short remark, a long message, a line of code, a page of it; and one as asked."""
     assert [message_score(chars) for chars in (20, 1_000, 9_000)] == [0.02, 1.0, 1.0]
-    assert [message_score(chars, code=True) for chars in (30, 800)] == [2.03, 2.8]
-    assert message_score(100, code=True, likeness=0.5) == 3.1
+    assert [message_score(chars, code_bonus=2) for chars in (30, 800)] == [2.03, 2.8]
+    assert message_score(100, code_bonus=2, likeness=0.5) == 3.1
 
 
 async def test_a_joke_about_a_cat_does_not_beat_the_code() -> None:

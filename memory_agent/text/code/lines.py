@@ -331,3 +331,68 @@ def _is_filled(text: str, start: int, end: int) -> bool:
 
 def _starts_line(text: str, position: int) -> bool:
     return not text[text.rfind("\n", 0, position) + 1 : position].strip(" \t>")
+
+
+# Which language it is
+
+_INFO_WORD: Final = lazily(re.compile, r"^[ \t>]*(?:`{3,}|~{3,})[ \t]*\{?\.?([\w+#-]{1,30})", re.MULTILINE)
+_ALIASES: Final = {
+    alias: name
+    for name, *aliases in map(
+        str.split,
+        (
+            "bash sh shell zsh console terminal", "c h", "cpp c++ cc hpp", "csharp c# cs", "css scss less", "go golang",
+            "html htm vue", "java", "javascript js jsx node mjs", "json jsonc", "kotlin kt", "php", "python py python3",
+            "ruby rb", "rust rs", "sql mysql postgresql postgres sqlite", "swift", "typescript ts tsx", "yaml yml",
+        ),
+    )
+    for alias in aliases
+}  # fmt: skip
+_TELLING: Final[tuple[tuple[str, str], ...]] = (
+    ("php", r"<\?php|\$\w+\s*->|\$this\b"),
+    ("html", r"<!DOCTYPE|</(?:div|p|span|html|body|head|ul|table|script)>"),
+    ("sql", r"\b(?:SELECT\s.{1,300}?\sFROM|INSERT INTO|CREATE TABLE|DELETE FROM)\s|\bUPDATE\s+\w+\s+SET\b"),
+    ("rust", r"\bfn \w+|\blet mut \b|\w::\w+.*;|\b(?:println|vec|format)!"),
+    ("go", r"\bfunc (?:\(|\w+\()|\w\s*:=\s|^package \w+$|\bfmt\.[A-Z]"),
+    ("csharp", r"\busing [A-Z][\w.]*;|\bConsole\.(?:Write|Read)|\bnamespace [A-Z]"),
+    ("java", r"\bpublic (?:static |final )*(?:class|void|int|String)\b|\bSystem\.out\.|^import java"),
+    ("cpp", r"\bstd::|\bcout\b|#include <\w+>|\btemplate ?<"),
+    ("c", r"#include\b|\bint main ?\(|\b(?:printf|malloc|sizeof) ?\("),
+    ("typescript", r"\binterface [A-Z]\w* ?\{|\w\??: (?:string|number|boolean)\b|\btype [A-Z]\w* ="),
+    ("javascript", r"\b(?:const|let|var) [\w${\[]|=>|\bfunction\b.{0,60}\{|\bconsole\.log|===|\brequire\("),
+    ("ruby", r"\bputs |\bdo \||^\s*def \w+[?!]?$|^end$"),
+    ("python", r"\bdef \w+\(|^\s*(?:from \S+ )?import \w|\bprint\(|\bself\.|\belif\b|^\s*(?:class|for|if|with) .*:$"),
+    ("css", r"^[.#\w][\w\s.#:>-]*\{\s*$|^\s*[a-z-]+: [^;]+;$"),
+    ("bash", r"^\s*\$ |^#!/bin/|^(?:sudo|npm|pip|git|docker|cd|curl|apt) |\becho \"?\$"),
+    ("json", r"^\s*[\[{][\s\S]*\"\w+\"\s*:"),
+    ("yaml", r"^\w[\w-]*:\s*$\n\s+(?:- )?\w"),
+)  # fmt: skip
+"""What tells a language, the more particular before those that others resemble."""
+_LOOKED_AT: Final = 20_000
+
+
+def canonical_language(name: str) -> str:
+    """The usual name of a programming language: "Py" is python.
+
+    >>> canonical_language("TS"), canonical_language("cobol")
+    ('typescript', 'cobol')
+    """
+    name = name.strip().casefold()
+    return _ALIASES.get(name, name)
+
+
+def programming_language(text: str) -> str:
+    """The language of the code in `text`: as its fence names it, else by its signs; "" if nothing tells.
+
+    >>> programming_language("```py\\nx = 1\\n```"), programming_language("SELECT id FROM users")
+    ('python', 'sql')
+    """
+    text = text[:_LOOKED_AT]
+    if named := _INFO_WORD.search(text):
+        return canonical_language(named[1])
+    return next((name for name, pattern in _telling() if pattern.search(text)), "")
+
+
+@cache
+def _telling() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((name, re.compile(pattern, re.MULTILINE)) for name, pattern in _TELLING)
