@@ -9,43 +9,27 @@ MEMORY_AGENT_FACT_EXTRACTION_MODEL to the same model.
 
 import argparse
 import asyncio
-import json
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
-import httpx
-
-from memory_agent import MemoryAgent, MemoryConfig, MemoryService
+from memory_agent import LLMError, LLMUnavailable, MemoryConfig, MemoryService
+from memory_agent.integrations.ollama import BASE_URL, OllamaModel
 
 INSTRUCTIONS = "You are a helpful assistant. Use what you remember where it helps."
 
 
-async def answer(ollama: httpx.AsyncClient, model: str, memory: MemoryAgent, said: str) -> AsyncIterator[str]:
-    context = await memory.fetch_memory(said)
-    messages = [
-        {"role": "system", "content": f"{INSTRUCTIONS}\n\n{context}"},
-        {"role": "user", "content": said},
-    ]
-    async with ollama.stream("POST", "/api/chat", json={"model": model, "messages": messages}) as response:
-        async for line in response.aiter_lines():
-            told = json.loads(line)
-            if "error" in told:
-                raise SystemExit(f"Ollama: {told['error']}")
-            yield told["message"]["content"]
-
-
 async def main(url: str, model: str, sayings: Iterable[str]) -> None:
-    async with (
-        MemoryService(MemoryConfig()) as service,
-        httpx.AsyncClient(base_url=url, timeout=300) as ollama,
-    ):
+    ollama = OllamaModel(model, url)
+    async with MemoryService(MemoryConfig()) as service:
         memory = service.agent(user_id="ada", thread_id="ollama")
         for said in sayings:
+            context = await memory.fetch_memory(said)
             reply = ""
-            async for piece in answer(ollama, model, memory, said):
+            async for piece in ollama.stream([("system", f"{INSTRUCTIONS}\n\n{context}"), ("user", said)]):
                 print(piece, end="", flush=True)
                 reply += piece
             print()
             await memory.update_memory(said, reply)
+    await ollama.close()
 
 
 def from_terminal() -> Iterator[str]:
@@ -59,11 +43,9 @@ if __name__ == "__main__":
     )
     parser.add_argument("says", nargs="*", help="what the user says")
     parser.add_argument("--model", default="llama3.2")
-    parser.add_argument("--url", default="http://127.0.0.1:11434", help="of Ollama")
+    parser.add_argument("--url", default=BASE_URL, help="of Ollama")
     given = parser.parse_args()
     try:
         asyncio.run(main(given.url, given.model, given.says or from_terminal()))
-    except httpx.ConnectError:
-        raise SystemExit(
-            f"nothing answers at {given.url}: start Ollama (`ollama serve`), or pass --url"
-        ) from None
+    except (LLMUnavailable, LLMError) as exc:
+        raise SystemExit(str(exc)) from None

@@ -98,6 +98,7 @@ if TYPE_CHECKING:
         ContextStrategy,
         HybridMemoryStrategy,
         PreparedContext,
+        StrategyConfig,
     )
     from memory_agent.topics.stats import TopicStats
     from memory_agent.topics.sweep import SweepAction, SweepProgress, SweepReport
@@ -113,7 +114,7 @@ else:
             "imports.files": "Unreadable",
             "imports.run": "ImportReport ImportTally import_chats",
             "service": "MemoryService",
-            "strategy": "ContextStrategy HybridMemoryStrategy PreparedContext",
+            "strategy": "ContextStrategy HybridMemoryStrategy PreparedContext StrategyConfig",
             "topics.stats": "TopicStats",
             "topics.sweep": "SweepAction SweepProgress SweepReport",
         }.items()
@@ -199,6 +200,7 @@ __all__ = [
     "SettleTimeout",
     "StoreError",
     "StoreUnavailable",
+    "StrategyConfig",
     "SummaryItem",
     "SweepAction",
     "SweepProgress",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Protocol
 import regex
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from memory_agent.adapters import load_redactor, make_counter
+from memory_agent.adapters import load_redactor, make_counter, make_embedder
 from memory_agent.config import MemoryConfig, impossible_values, nearest
 from memory_agent.context.budget import ROLLING_SUMMARY_TOKENS, largest, usable
 from memory_agent.context.ledger import MESSAGE_OVERHEAD
@@ -38,7 +39,7 @@ from memory_agent.messages import InvokedModel, read_messages, read_prompt
 from memory_agent.text.code.lines import canonical_language, is_found, programming_language, talks_of_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from memory_agent.messages import PlainMessage
     from memory_agent.ports import LLM, Embedder, Redactor, TokenCounter
@@ -82,6 +83,16 @@ class PreparedContext:
     left: Mapping[int, str]
     tokens: int
     degraded: tuple[str, ...] = ()
+
+
+@asynccontextmanager
+async def open_embedder(cfg: MemoryConfig | None = None) -> AsyncIterator[Embedder]:
+    """The embedding model that the settings name, for a strategy; closed at the end.
+
+    `cfg`: default `MemoryConfig()`, which reads the environment. The model is loaded by the first call that needs it.
+    """
+    async with AsyncExitStack() as stack:
+        yield make_embedder(cfg or MemoryConfig(), stack)
 
 
 def _compiling(patterns: Any) -> Any:

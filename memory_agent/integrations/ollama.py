@@ -1,4 +1,4 @@
-"""A chat with a model of Ollama's that stays within its context: Ollama's own API over HTTP, no package of its own.
+"""A chat with a model of Ollama's that stays within its context, by Ollama's own API over HTTP.
 
 `OllamaModel` is an `LLM` for whatever takes one; `OllamaAdapter` holds a conversation and sends of it what its strategy keeps.
 """
@@ -36,7 +36,10 @@ _SHOWN_CHARS: Final = 300
 
 
 class OllamaModel:
-    """`LLM` by Ollama's `/api/chat`. `last`: what Ollama said of its last reply: counts, durations, why it ended."""
+    """`LLM` by Ollama's `/api/chat`.
+
+    `last`: what Ollama said of its last reply: counts, durations, why it ended.
+    """
 
     def __init__(self, model: str, base_url: str = BASE_URL, params: Mapping[str, Any] | None = None) -> None:
         """`params`: of every request, such as temperature, num_ctx, keep_alive or think."""
@@ -48,9 +51,9 @@ class OllamaModel:
         self._client = httpx.AsyncClient(timeout=_TIMEOUT)
 
     async def stream(self, messages: Sequence[tuple[str, str]], **params: Any) -> AsyncIterator[str]:
-        """The reply to `messages`, (role, content), piece by piece as it is written, without the model's thinking.
+        """The reply to `messages` piece by piece as it is written, without the model's thinking.
 
-        `params` go over those of every request. Raises LLMUnavailable, also where the reply breaks off, or LLMError.
+        `messages`: (role, content). `params` go over those of every request. Raises LLMUnavailable, also where the reply breaks off, or LLMError.
         """
         params = {**self.params, **_checked(params)}
         body = {

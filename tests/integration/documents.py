@@ -15,6 +15,7 @@ NOT_TYPED: Final[dict[str, str]] = {
     r"^memory-agent inspect\b": "waits for ctrl-C; inspect/test_command.py starts it",
     r"^git pull\b": "a clone's",
     r"^claude ": "another program's",
+    r"^import asyncio\n\nfrom memory_agent\.integrations\.ollama": "a model that is not here; integrations/test_ollama.py speaks to a server",
     r"^(curl -fsSL https://ollama|ollama )|llama_cpp\.server": "another program's; tests/llm starts llama.cpp's server",
     r"hook uninstall claude-code --dry-run": "leaves with 1 where none are; test_hooks takes them out",
     r"python3? -m benchmarks\.": "takes minutes, and data that isn't ours; tests/unit/benchmarks runs their parts",

@@ -51,7 +51,10 @@ class _Chat(Answering["ScriptedOllama"]):
 
 
 class ScriptedOllama(Loopback):
-    """Answers with `replies` in turn, texts, whole messages or what was recorded; `chats`: the bodies of the requests."""
+    """Answers with `replies` in turn: texts, whole messages or what was recorded.
+
+    `chats`: the bodies of the requests.
+    """
 
     handler: ClassVar[Any] = _Chat
 

@@ -1,4 +1,4 @@
-"""A conversation with a model of Ollama's, over Ollama's own API: what is sent, what comes back, what happens when it does not."""
+"""A conversation with a model of Ollama's, over Ollama's own API."""
 
 import json
 from collections.abc import Iterator
@@ -124,12 +124,9 @@ async def test_nobody_there_and_no_such_model_are_told_with_the_remedy(ollama: S
             LLMUnavailable, match=r"does not answer \(ConnectError\); start it with `ollama serve`"
         ):
             await adapter.send_prompt_async("Why?")
-    for wrong in ("localhost:11434", "http://localhost:999999"):
-        async with OllamaAdapter("qwen3", wrong) as adapter:
-            with pytest.raises(
-                LLMUnavailable, match="pass the base_url where it listens, such as http://local"
-            ):
-                await adapter.send_prompt_async("Why?")
+    async with OllamaAdapter("qwen3", "localhost:11434") as adapter:
+        with pytest.raises(LLMUnavailable, match="pass the base_url where it listens, such as http://local"):
+            await adapter.send_prompt_async("Why?")
     for wrong in ("messages", "tools"):
         with pytest.raises(InvalidInput, match=f"{wrong} cannot be set"):
             OllamaAdapter("qwen3", default_params={wrong: []})
