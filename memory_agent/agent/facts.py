@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from memory_agent.agent.arguments import ThreadCalls, checked_about, checked_times
+from memory_agent.domain import shown
 from memory_agent.facts.edits import EditOptions, checked_path
-from memory_agent.facts.fold import document_of, shown, subject_of
+from memory_agent.facts.fold import document_of, subject_of
 from memory_agent.llm.redact import redacted_value
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from memory_agent.context.conversation import remind
 from memory_agent.context.exchanges import LOOKED_BACK, answer_to, answered, only_a_question, spoken_of
 from memory_agent.context.recollections import least_confidence, said_again
 from memory_agent.digest.fold import Digest
+from memory_agent.domain import shown
 from memory_agent.errors import BackendError
 from memory_agent.facts.documents import CurrentFacts
-from memory_agent.facts.fold import called, shown
+from memory_agent.facts.fold import called
 from memory_agent.search.request import RowFilter, SearchAnswer, SearchRequest
 from memory_agent.text.corrections import asks
 from memory_agent.text.question import read_question

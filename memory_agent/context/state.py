@@ -22,7 +22,7 @@ from memory_agent.context.conversation import (
     remind,
 )
 from memory_agent.digest.fold import MAX_KEPT_TURNS, Digest, fold
-from memory_agent.facts.fold import shown
+from memory_agent.domain import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

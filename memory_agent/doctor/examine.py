@@ -327,7 +327,7 @@ def _facts(view: ThreadView) -> Iterator[_Found]:
     through = view.document.through
     # One that is behind is right as far as it goes, and carried on by whoever reads it next.
     folded = fold_facts([change for change in view.changes if change.seq <= through])
-    if through > view.remains.last_change or dict(view.document.facts) != folded.people:
+    if through > view.remains.last_change or dict(view.document.people) != folded.people:
         yield "facts_false", ["document"]
 
 

@@ -76,6 +76,8 @@ from memory_agent.domain.facts import (
     Place as Place,
     RefusedFact as RefusedFact,
     StatedFact as StatedFact,
+    by_person as by_person,
+    shown as shown,
 )
 from memory_agent.domain.search import (
     Entity as Entity,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from memory_agent.domain.base import Counts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
 FactOp = Literal["set", "add", "remove", "retract", "revert"]
@@ -30,6 +30,31 @@ PERSON: Final = "person"
 
 UNNAMED: Final = "user"
 """The subject of what turns without a speaker state, by the role that prompts show them under."""
+
+
+def shown(people: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The documents of `people` as one: that of the one person there is, or each by name where there are several.
+
+    Of several, those of whom nothing is known (any more) are left out.
+
+    >>> shown({"Ann": {"job": "nurse"}}), shown({"Ann": {"job": "nurse"}, "Bo": {}})
+    ({'job': 'nurse'}, {'Ann': {'job': 'nurse'}})
+    """
+    if len(people) > 1:
+        return {name: dict(facts) for name, facts in people.items() if facts}
+    return next((dict(facts) for facts in people.values()), {})
+
+
+def by_person(facts: Mapping[str, Any], names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """The inverse of `shown`, given the names of all of the people. Raises ValueError for facts of nobody.
+
+    >>> by_person({"job": "nurse"}, ["Ann"]), by_person({"Ann": {"job": "nurse"}}, ["Ann", "Bo"])
+    ({'Ann': {'job': 'nurse'}}, {'Ann': {'job': 'nurse'}, 'Bo': {}})
+    """
+    if facts and not names:
+        raise ValueError("it doesn't say whose facts these are")
+    return {name: facts.get(name, {}) for name in names} if len(names) > 1 else dict.fromkeys(names, facts)
+
 
 Place = tuple[str, int, int]
 """Where an event stands in the fold of its thread: its change's `at` and `seq`, its number within the change."""
@@ -124,14 +149,21 @@ class FactChange:
 class FactsDocument:
     """A thread's merged facts by whose they are: the fold of its changes up to and including `seq == through`.
 
-    Everybody of whom anything was known is there, also if nothing is now. `at` is the last of their places: what comes after it need only be applied. `revision` is a random token that every
-    save replaces; None means that nothing is stored yet.
+    Everybody of whom anything was known is among the `people`, also if nothing is now. `created_at` and `updated_at`: when the
+    first and the last of the changes were recorded. `revision` is a random token that every save replaces; None means that
+    nothing is stored yet.
     """
 
-    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    people: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     through: int = 0
-    at: str = ""
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
     revision: str | None = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The facts as one document, which is what stores hold for others to read."""
+        return shown(self.people)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -157,8 +157,8 @@ class FactDocuments:
         grown = _History(heads=heads, changes=[*kept.changes, *new])
         if kept.current is not None:
             at = max(change.at for change in kept.changes)
-            document = followed(FactsDocument(facts=kept.current.people, through=number, at=at), new)
-            grown.current = None if document is None else CurrentFacts(people=document.facts)
+            people = followed(kept.current.people, at, new)
+            grown.current = None if people is None else CurrentFacts(people=people)
         return grown
 
     async def save(self, scope: Scope) -> None:
@@ -181,8 +181,13 @@ class FactDocuments:
             through = max((change.seq for change in history.changes), default=0)
             if through <= document.through:
                 return
-            people, at = (await self._facts_of(history)).people, max(change.at for change in history.changes)
-            updated = FactsDocument(facts=people, through=through, at=at)
+            times = [change.recorded_at for change in history.changes]
+            updated = FactsDocument(
+                people=(await self._facts_of(history)).people,
+                through=through,
+                created_at=min(times),
+                updated_at=max(times),
+            )
             if await self._store.save_facts(scope, updated, expected=document.revision):
                 return
             # Another worker or an erasure was first; fold again from what is there now.

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.domain import PERSON, UNNAMED, FactChange, FactRecord, FactsDocument, FactSource
+from memory_agent.domain import PERSON, UNNAMED, FactChange, FactRecord, FactSource, shown
 from memory_agent.errors import InvalidInput
 from memory_agent.facts.merge import fact_text
 from memory_agent.facts.tree import FactTree, fact_json, leaves
@@ -44,19 +44,6 @@ def subject_of(speaker: str | None) -> str:
 def person_key(subject: str) -> str:
     """A text that is equal for all spellings of a name: case and white space don't matter."""
     return fact_json(subject or UNNAMED)
-
-
-def shown(people: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """The documents of `people` as one: that of the one person there is, or each by name where there are several.
-
-    Of several, those of whom nothing is known (any more) are left out.
-
-    >>> shown({"Ann": {"job": "nurse"}}), shown({"Ann": {"job": "nurse"}, "Bo": {}})
-    ({'job': 'nurse'}, {'Ann': {'job': 'nurse'}})
-    """
-    if len(people) > 1:
-        return {name: dict(facts) for name, facts in people.items() if facts}
-    return next((dict(facts) for facts in people.values()), {})
 
 
 def called(people: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
@@ -383,33 +370,31 @@ def fold_facts(
     return Folded(people=_people(tree, names), records=tuple(records))
 
 
-def followed(document: FactsDocument, changes: Sequence[FactChange]) -> FactsDocument | None:
-    """`document` with the changes after its `through`, if they need no fold of what went before; else None.
+def followed(
+    people: Mapping[str, Mapping[str, Any]], at: str, changes: Sequence[FactChange]
+) -> dict[str, dict[str, Any]] | None:
+    """What is known of `people`, with the changes since, if they need no fold of what went before; else None.
 
-    They don't if each takes its place after all of those, neither goes back to one nor is of a generation, and
-    nobody new comes in.
+    They don't if each takes its place after `at`, that of the last one before, neither goes back to one nor is of a
+    generation, and nobody new comes in.
     """
     plain = all(
         change.generation == "" and not any(event.op == "revert" for event in change.events)
         for change in changes
     )
     later = counting(changes)
-    if not plain or (later and later[0].at <= document.at):
+    if not plain or (later and later[0].at <= at):
         return None
-    known = {person_key(name): name for name in document.facts}
+    known = {person_key(name): name for name in people}
     steps = list(steps_of(later, None))
     names = names_of(steps, known)
     alone = known.keys() <= {UNNAMED} or not any(of_nobody(step.change, step.event) for step in steps)
     if (known and len(names) > len(known)) or not alone:
         return None
-    tree = FactTree.of({key: document.facts[name] for key, name in known.items()})
+    tree = FactTree.of({key: people[name] for key, name in known.items()})
     for step in steps:
         tree.apply(step.event, 0, exactly=step.change.kind == "edit")
-    return FactsDocument(
-        facts=_people(tree, names),
-        through=max((change.seq for change in changes), default=document.through),
-        at=later[-1].at if later else document.at,
-    )
+    return _people(tree, names)
 
 
 def surer(one: float, other: float) -> float:

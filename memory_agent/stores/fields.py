@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +23,7 @@ from memory_agent.domain import (
     ErasureReceipt,
     ExtractionCost,
     FactChange,
+    FactsDocument,
     Lease,
     OldTurn,
     ParkedTurn,
@@ -35,6 +36,7 @@ from memory_agent.domain import (
     TopicHead,
     TopicSummary,
     Turn,
+    by_person,
 )
 from memory_agent.errors import StoreError
 from memory_agent.stores.codec import (
@@ -326,6 +328,17 @@ CHANGE: Final = Fields(
         "idempotency_key": _OPTIONAL,
     },
 )
+FACTS: Final = Fields(
+    lambda facts, people, **values: FactsDocument(people=by_person(facts, people), **values),
+    {
+        "facts": Kind(write=dump_json, read=json.loads),
+        "people": replace(_NAMES, write=lambda people: dump_json(list(people))),
+        "through": _WHOLE,
+        "created_at": _TIME.or_null(),
+        "updated_at": _TIME.or_null(),
+        "revision": _TEXT,
+    },
+)
 COST: Final = Fields(
     ExtractionCost,
     {
@@ -416,7 +429,7 @@ API_KEY: Final = Fields(
 )
 
 
-NEWEST: Final = 13
+NEWEST: Final = 14
 OLDEST: Final = 9
 """That of version 0.1.0, the first that was released."""
 

@@ -106,13 +106,18 @@ async def test_a_document_is_saved_against_its_revision(store: DocumentStore) ->
     assert await store.load_facts(SCOPE) == FactsDocument()
     nasty = {"z": 1, "name": "Ada", **NASTY, "a": {"$ref": "x", "$id": 1, "%": {"%int": "7", "%2E": [{}]}}}
     facts = {"$Bo.\x00\n<b>": nasty, "": {}, "김 지수": {"facts": []}, "user": {"people": 1}}
-    assert not await store.save_facts(SCOPE, FactsDocument(facts=facts, through=3), expected="other")
+    assert not await store.save_facts(SCOPE, FactsDocument(people=facts, through=3), expected="other")
     assert await store.save_facts(
-        SCOPE, FactsDocument(facts=facts, through=3, revision="mine"), expected=None
+        SCOPE,
+        FactsDocument(
+            people=facts, through=3, created_at=NOW, updated_at=NOW + timedelta(days=1), revision="mine"
+        ),
+        expected=None,
     )
     assert not await store.save_facts(SCOPE, FactsDocument(), expected=None)
     first = await store.load_facts(SCOPE)
-    assert (repr(first.facts), first.through) == (repr(facts), 3)
+    assert (repr(first.people), first.through) == (repr(facts), 3)
+    assert (first.created_at, first.updated_at) == (NOW, NOW + timedelta(days=1))
     assert first.revision not in (None, "mine")
     assert await store.save_facts(SCOPE, FactsDocument(through=4), expected=first.revision)
     second = await store.load_facts(SCOPE)
@@ -178,7 +183,7 @@ async def test_drops_a_generation(store: DocumentStore) -> None:
 async def test_no_number_of_a_dropped_generation_is_given_again(store: DocumentStore) -> None:
     """Numbers go on above those of the dropped changes, and a fold from before cannot be saved."""
     await appended(store, SCOPE, a_change(), a_change(generation="g"), a_change(generation="g"))
-    assert await store.save_facts(SCOPE, FactsDocument(facts={"user": {"a": 1}}, through=3), expected=None)
+    assert await store.save_facts(SCOPE, FactsDocument(people={"user": {"a": 1}}, through=3), expected=None)
     before = await store.load_facts(SCOPE)
     await store.drop_generation(SCOPE, "g")
     after = await store.load_facts(SCOPE)

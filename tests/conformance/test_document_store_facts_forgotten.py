@@ -49,7 +49,7 @@ async def with_document(store: DocumentStore, scope: Scope) -> FactsDocument:
     """The thread's document, saved with something in it."""
     expected = (await store.load_facts(scope)).revision
     assert await store.save_facts(
-        scope, FactsDocument(facts={"user": {"name": "Ada"}}, through=1), expected=expected
+        scope, FactsDocument(people={"user": {"name": "Ada"}}, through=1), expected=expected
     )
     return await store.load_facts(scope)
 
@@ -192,7 +192,7 @@ async def test_edits_go_with_the_whole_scope(store: DocumentStore, whole: str) -
     erasure = an_erasure(EVE)
     for expected in (ErasedCounts(fact_changes=1), ErasedCounts()):
         assert await store.erase_turns(erasure, now=NOW, limit=10) == expected
-    assert not await store.save_facts(EVE, FactsDocument(facts={"user": {"a": 1}}, through=2), expected=None)
+    assert not await store.save_facts(EVE, FactsDocument(people={"user": {"a": 1}}, through=2), expected=None)
     assert [change.seq for change in await appended(store, EVE, a_change(None))] == [2]
 
 

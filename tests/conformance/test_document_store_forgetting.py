@@ -52,7 +52,7 @@ async def remembered(store: DocumentStore, scope: Scope, *contents: str, **call:
     for turn in turns:
         await store.append_fact_change(scope, a_change(turn.id, key=turn.id))
     document = await store.load_facts(scope)
-    saved = FactsDocument(facts={"user": {"name": "Ada"}}, through=len(turns))
+    saved = FactsDocument(people={"user": {"name": "Ada"}}, through=len(turns))
     assert await store.save_facts(scope, saved, expected=document.revision)
     return turns
 
@@ -104,7 +104,7 @@ async def test_erases_named_turns_with_all_derived(store: DocumentStore) -> None
     assert (after.facts, after.through) == ({}, 0)
     assert after.revision not in (None, before.revision)
     for scope in (a_scope(thread_id="t2"), a_scope("eve")):
-        assert (await store.load_facts(scope)).facts == {"user": {"name": "Ada"}}
+        assert (await store.load_facts(scope)).facts == {"name": "Ada"}
     [entity] = await store.entity_counts(SCOPE)
     assert (entity.count, entity.first_turn_id) == (1, kept.id)
     assert await store.erase_turns(erasure, now=NOW + DAY, limit=10) == ErasedCounts()
@@ -140,10 +140,10 @@ async def test_a_fold_from_before_cannot_be_saved(store: DocumentStore) -> None:
         [turn] = await stored(store, scope, "a")
         await store.append_fact_change(scope, a_change(turn.id))
         if has_document:
-            assert await store.save_facts(scope, FactsDocument(facts={"user": {"a": 1}}), expected=None)
+            assert await store.save_facts(scope, FactsDocument(people={"user": {"a": 1}}), expected=None)
         revision = (await store.load_facts(scope)).revision
         await store.erase_turns(an_erasure(scope), now=NOW, limit=10)
-        stale = FactsDocument(facts={"user": {"name": "Ada"}}, through=1)
+        stale = FactsDocument(people={"user": {"name": "Ada"}}, through=1)
         assert not await store.save_facts(scope, stale, expected=revision)
 
 
@@ -220,7 +220,7 @@ async def test_sweeps_what_a_late_worker_wrote(store: DocumentStore) -> None:
     await store.append_fact_change(SCOPE, a_change(turn.id))
     document = await store.load_facts(SCOPE)
     await store.save_facts(
-        SCOPE, FactsDocument(facts={"user": {"name": "Ada"}}, through=2), expected=document.revision
+        SCOPE, FactsDocument(people={"user": {"name": "Ada"}}, through=2), expected=document.revision
     )
 
     counts = await store.sweep_orphans(a_scope(thread_id="t2"), stubs_before=NOW, now=NOW)

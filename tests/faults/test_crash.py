@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from memory_agent import MemoryAgent, MemoryConfig, MemoryService, StoreUnavailable
-from memory_agent.facts.fold import fold, shown
+from memory_agent.domain import shown
+from memory_agent.facts.fold import fold
 from memory_agent.models.local.embedder import LocalEmbedder
 from tests import profiles
 from tests.faults.nursery import Nursery, exchange

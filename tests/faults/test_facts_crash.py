@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from memory_agent import MemoryAgent, MemoryService
-from memory_agent.facts.fold import applied_generations, fold, shown, unfinished_generations
+from memory_agent.domain import shown
+from memory_agent.facts.fold import applied_generations, fold, unfinished_generations
 from tests.faults import fact_jobs
 from tests.faults.fact_jobs import WATCHED, Model
 from tests.faults.killing import HOUR, acknowledged, end_erasures, kill_at_every_write
@@ -54,7 +55,7 @@ async def check_whole(service: MemoryService, memory: MemoryAgent) -> None:
     if document.through == max((change.seq for change in changes), default=0):
         assert shown(document.facts) == fold(changes)
     await service.core.facts.save(memory.scope)  # a kill may have left it behind, until the next change
-    assert shown((await store.load_facts(memory.scope)).facts) == fold(changes) == await memory.fetch_facts()
+    assert (await store.load_facts(memory.scope)).facts == fold(changes) == await memory.fetch_facts()
     ids = {turn.id for turn in await store.list_turns(memory.scope)}
     assert all({*change.turns} <= ids for change in changes)
     keys = Counter(change.key for change in changes)

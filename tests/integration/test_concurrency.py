@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService, Turn
-from memory_agent.facts.fold import fold, shown
+from memory_agent.domain import shown
+from memory_agent.facts.fold import fold
 from memory_agent.testing import HashEmbedder
 from tests import profiles
 from tests.fixtures import OpenService, outgrown

@@ -136,7 +136,7 @@ async def falsify_a_row(store: Store) -> None:
 
 async def falsify_facts(store: Store) -> None:
     document = await store.load_facts(SCOPE)
-    false = FactsDocument(facts={"": {"name": "Eve"}}, through=document.through, at=document.at)
+    false = FactsDocument(people={"": {"name": "Eve"}}, through=document.through)
     assert await store.save_facts(SCOPE, false, expected=document.revision)
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from memory_agent import InvalidInput, MemoryService
-from memory_agent.domain import FactRecord, Message
-from memory_agent.facts.fold import fold, fold_facts, shown
+from memory_agent.domain import FactRecord, Message, shown
+from memory_agent.facts.fold import fold, fold_facts
 from memory_agent.testing import BruteForceIndex, ScriptedLLM
 from tests import profiles
 from tests.faults.topic_jobs import AheadClock
@@ -99,7 +99,7 @@ async def check_whole(service: MemoryService) -> None:
     async with asyncio.timeout(30):
         # The clock's leaps let two workers make the last pass of one forget call, and the slower one may still be between
         # resetting the document and saving it anew; reading brings it up to date.
-        while shown((await service.core.store.load_facts(memory.scope)).facts) != await memory.fetch_facts():
+        while (await service.core.store.load_facts(memory.scope)).facts != await memory.fetch_facts():
             await asyncio.sleep(0.05)
     await service.settle(timeout=60)  # that slower one has turns read again
     changes = await service.core.store.fact_changes(memory.scope)

@@ -13,7 +13,7 @@ import pytest
 from memory_agent import InvalidInput, MemoryAgent, Scope, TurnInput
 from memory_agent.domain import FactChange, FactEvent, Message, RebuildStep
 from memory_agent.errors import LLMUnavailable
-from memory_agent.facts.fold import place_of, shown
+from memory_agent.facts.fold import place_of
 from memory_agent.testing import ScriptedLLM
 from tests.integration.fact_script import Item, add, asked, by_words, opened, standing
 
@@ -89,7 +89,7 @@ async def state(memory: MemoryAgent) -> tuple[Any, ...]:
     """All that can be read of the thread's facts."""
     store = memory._service.core.store
     await memory._service.core.facts.save(memory.scope)  # forgetting empties it, until the next change
-    assert shown((await store.load_facts(memory.scope)).facts) == await memory.fetch_facts()
+    assert (await store.load_facts(memory.scope)).facts == await memory.fetch_facts()
     return await memory.fetch_facts(), await standing(memory)
 
 

@@ -8,6 +8,7 @@ import json
 import shutil
 import sqlite3
 import stat
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,10 @@ async def test_what_it_knew_is_known(
         async with MemoryService(MemoryConfig(**old_settings), embedder=shared_embedder) as service:
             assert _without_ranks(json.loads(json.dumps(await known_now(service)))) == expected
             await upgraded(service)
+            people = stored_facts(old_settings)
+            assert {user for user, _ in people} == {"ada", "ben"}
+            for (user, thread), facts in people.items():
+                assert facts == await service.agent(user, thread).fetch_facts(scope="thread") != {}
     async with MemoryService(MemoryConfig(**old_settings), embedder=shared_embedder) as service:
         await service.agent("ada", "home").update_memory("My boat is called Otter.", "Ahoy.")
         await service.settle(timeout=60)
@@ -93,6 +98,18 @@ def _without_ranks(found: dict[str, Any]) -> dict[str, Any]:
             question: bool(hits) and own.issuperset(hits) for question, hits in of_user["search"].items()
         }
     return found
+
+
+def stored_facts(settings: dict[str, Any]) -> dict[tuple[str, str], Any]:
+    """The facts of each user's thread, as an outsider reads them, who knows the store's own tools alone."""
+    if "mongo_uri" in settings:
+        with pymongo.MongoClient[Any](settings["mongo_uri"]) as client:
+            found = list(client[settings["db_name"]]["facts"].find({"created_at": {"$ne": None}}))
+        assert all(isinstance(one[name], datetime) for one in found for name in ("created_at", "updated_at"))
+        return {(one["user_id"], one["thread_id"]): one["facts"] for one in found}
+    with contextlib.closing(sqlite3.connect(settings["data_dir"] / f"{DB_NAME}.sqlite3")) as connection:
+        sql = "SELECT user_id, thread_id, facts FROM facts WHERE created_at <= updated_at"
+        return {(user, thread): json.loads(facts) for user, thread, facts in connection.execute(sql)}
 
 
 def shape_of(settings: dict[str, Any]) -> set[Any]:

@@ -27,7 +27,7 @@ from memory_agent.domain import (
     tenants_range,
 )
 from memory_agent.stores.codec import DAMAGED, damaged, pack_stated, pack_terms, pack_vectors, thread_of
-from memory_agent.stores.fields import CHANGE, DRAFT, ROW, TOMBSTONE, TURN
+from memory_agent.stores.fields import CHANGE, DRAFT, FACTS, ROW, TOMBSTONE, TURN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -134,23 +134,16 @@ def change_document(scope: Scope, change: FactChange) -> Document:
 
 def facts_fields(document: FactsDocument) -> Document:
     """The thread's facts as stored, under a fresh revision."""
-    # Names are values: as keys they could hold what no field's name may, and queries would have to know them.
-    people = {"facts": to_bson(list(map(dict, document.facts.values()))), "people": list(document.facts)}
-    return {**people, "through": document.through, "at": document.at, "revision": uuid4().hex}
+    return FACTS.document(document, facts=to_bson(document.facts), revision=uuid4().hex)
 
 
 def facts_document(document: Document | None) -> FactsDocument:
-    """The stored facts, or an empty document: also for facts in another form, which are then folded anew."""
+    """The stored facts; an empty document without any, and for the form of before schema 14, which the upgrade replaces."""
     if document is None:
         return FactsDocument()
-    try:
-        values = {name: document[name] for name in ("through", "at", "revision")}
-        if not isinstance(document["facts"], list):
-            return FactsDocument(revision=values["revision"])
-        facts = dict(zip(document["people"], from_bson(document["facts"]), strict=True))
-        return FactsDocument(facts=facts, **values)
-    except DAMAGED as exc:
-        raise damaged(document.get("_id"), exc) from exc
+    if isinstance(document.get("facts"), list):
+        return FactsDocument(revision=document.get("revision"))
+    return FACTS.get({**document, "facts": from_bson(document.get("facts"))})
 
 
 def to_bson(value: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pymongo.errors import BulkWriteError, DuplicateKeyError, OperationFailure
 
-from memory_agent.domain import SchemaState, Scope
+from memory_agent.domain import FactsDocument, SchemaState, Scope
 from memory_agent.domain.work import HASHING, Hasher, is_of_remains, new_secret
 from memory_agent.errors import StoreError
 from memory_agent.stores.codec import SEQ_HELD, SEQ_TRUST_SECONDS, thread_of
@@ -26,7 +26,7 @@ from memory_agent.stores.mongo.connection import (
     read_all,
     united,
 )
-from memory_agent.stores.mongo.documents import from_bson, scope_filter, to_bson
+from memory_agent.stores.mongo.documents import facts_fields, from_bson, scope_filter, to_bson
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ _INDEX_NOT_FOUND: Final = 27
 DROPPED_COLLECTIONS: Final[tuple[str, ...]] = ("vector_pointers",)
 DROPPED_META: Final[tuple[str, ...]] = ("embedder migration", "embedder migration progress")
 DROPPED_INDEXES: Final[Mapping[str, tuple[str, ...]]] = {"search_rows": ("user_id_1_thread_id_1_seq_1",)}
-DROPPED_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {"search_rows": ("next",)}
+DROPPED_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {"search_rows": ("next",), "facts": ("at",)}
 
 
 class MongoMeta(MongoConnection):
@@ -134,6 +134,24 @@ class MongoMeta(MongoConnection):
             there: Document = {"$or": [{field: {"$exists": True}} for field in fields]}
             gone: Document = {"$unset": dict.fromkeys(fields, "")}
             await self._collection(name).update_many({"user_id": user_id, **there}, gone)
+        await self._upgrade_facts(user_id)
+
+    async def _upgrade_facts(self, user_id: str) -> None:
+        """Before schema 14 the facts were a list, one document a person."""
+        times = {"created_at": {"$min": "$recorded_at"}, "updated_at": {"$max": "$recorded_at"}}
+        for found in await read_all(self._facts.find({"user_id": user_id, "facts": {"$type": "array"}})):
+            people = dict(zip(found["people"], from_bson(found["facts"]), strict=True))
+            events: list[Document] = [
+                {"$match": {"user_id": user_id, "thread_id": found["thread_id"]}},
+                {"$group": {"_id": None, **times}},
+            ]
+            [of_all] = await read_all(self._fact_events.aggregate(events)) or [{}]
+            document = FactsDocument(
+                people=people, through=found["through"], **{name: of_all.get(name) for name in times}
+            )
+            # Whoever saved it meanwhile has made another revision.
+            same = {"_id": found["_id"], "revision": found["revision"]}
+            await self._facts.update_one(same, {"$set": facts_fields(document)})
 
     async def _check_schema(self, database: AsyncDatabase[Document]) -> None:
         """Upgrade what is of an earlier version: what takes no time here, the rest by `upgrade_some`.

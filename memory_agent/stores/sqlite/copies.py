@@ -11,15 +11,16 @@ from memory_agent.domain import (
     CopiedTurn,
     DamagedRecord,
     ExtractionCost,
+    FactsDocument,
     ForgottenTurn,
     SpentKey,
     ThreadRemains,
 )
 from memory_agent.errors import StoreError
 from memory_agent.stores.codec import DAMAGED, pack_derived, pack_stated, thread_of, unpack_id
-from memory_agent.stores.fields import CHANGE, COMPRESSION, COST, DRAFT, SESSION, TOPIC, TURN
+from memory_agent.stores.fields import CHANGE, COMPRESSION, COST, DRAFT, FACTS, SESSION, TOPIC, TURN
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.facts import facts_document, put_views, reset_facts
+from memory_agent.stores.sqlite.facts import put_views, reset_facts
 from memory_agent.stores.sqlite.records import Where, in_scope, of_remains, scalar
 from memory_agent.stores.sqlite.rows import ROW_COLUMNS, search_row
 from memory_agent.stores.sqlite.sessions import drop_miscounted, forget_compressions
@@ -221,9 +222,9 @@ def _put_remains(db: sqlite3.Connection, scope: Scope, remains: ThreadRemains) -
         )
     if remains.last_change > _last_change(db, scope):
         db.execute(
-            "INSERT INTO facts (user_id, thread_id, facts, through, revision, floor) VALUES (?, ?, '{}', 0, ?, ?)"
+            f"INSERT INTO facts ({FACTS.columns}, user_id, thread_id, floor) VALUES ({FACTS.marks}, ?, ?, ?)"
             " ON CONFLICT (user_id, thread_id) DO UPDATE SET floor = excluded.floor",
-            [*place, uuid4().hex, remains.last_change],
+            [*FACTS.record(FactsDocument(), revision=uuid4().hex), *place, remains.last_change],
         )
 
 
@@ -244,7 +245,7 @@ _TABLES: Final = {
     "sessions": _Table("number", "id", SESSION.columns, SESSION.read),
     "compressions": _Table("number", "id", COMPRESSION.columns, COMPRESSION.read),
     "fact_events": _Table("seq", "key", CHANGE.columns, CHANGE.read, turn="turn_id"),
-    "facts": _Table("thread_id", "thread_id", "facts, through, at, revision", facts_document),
+    "facts": _Table("thread_id", "thread_id", FACTS.columns, FACTS.read),
 }
 
 

@@ -8,8 +8,8 @@ from uuid import uuid4
 
 from memory_agent.domain import FactsDocument
 from memory_agent.errors import InvalidInput
-from memory_agent.stores.codec import DAMAGED, damaged, dump_json, pack_stated, thread_of
-from memory_agent.stores.fields import CHANGE, COST
+from memory_agent.stores.codec import pack_stated, thread_of
+from memory_agent.stores.fields import CHANGE, COST, FACTS
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import Where, in_scope, scalar
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from memory_agent.domain import ExtractionCost, FactChange, Scope
-    from memory_agent.stores.codec import Record
 
 
 class SqliteFacts(SqliteConnection):
@@ -66,37 +65,22 @@ class SqliteFacts(SqliteConnection):
         )
 
     async def load_facts(self, scope: Scope) -> FactsDocument:
-        sql = "SELECT facts, through, at, revision FROM facts WHERE user_id = ? AND thread_id = ?"
-        for record in await self._fetch(sql, [scope.user_id, thread_of(scope)]):
-            return facts_document(record)
-        return FactsDocument()
+        where = in_scope(scope).equal(thread_id=thread_of(scope))
+        found = await self._select(FACTS, f"FROM facts WHERE {where}", where.values)
+        return found[0] if found else FactsDocument()
 
     async def save_facts(self, scope: Scope, document: FactsDocument, *, expected: str | None) -> bool:
         identity = [scope.user_id, thread_of(scope)]
-        values = [dump_json(list(document.facts.items())), document.through, document.at, uuid4().hex]
+        values = FACTS.record(document, revision=uuid4().hex)
         if expected is None:
             sql = (
-                "INSERT INTO facts (facts, through, at, revision, user_id, thread_id) VALUES (?, ?, ?, ?, ?, ?)"
+                f"INSERT INTO facts ({FACTS.columns}, user_id, thread_id) VALUES ({FACTS.marks}, ?, ?)"
                 " ON CONFLICT (user_id, thread_id) DO NOTHING"
             )
             return await self._execute(sql, [*values, *identity]) > 0
-        sql = (
-            "UPDATE facts SET facts = ?, through = ?, at = ?, revision = ?"
-            " WHERE user_id = ? AND thread_id = ? AND revision = ?"
-        )
+        fields = f"({FACTS.columns}) = ({FACTS.marks})"
+        sql = f"UPDATE facts SET {fields} WHERE user_id = ? AND thread_id = ? AND revision = ?"
         return await self._execute(sql, [*values, *identity, expected]) > 0
-
-
-def facts_document(record: Record) -> FactsDocument:
-    """The document in a row of `facts`, `through`, `at` and `revision`."""
-    facts, through, at, revision = record
-    try:
-        people = json.loads(facts)
-        if isinstance(people, dict):  # emptied, or in another form; then its changes are folded anew
-            return FactsDocument(revision=revision)
-        return FactsDocument(facts=dict(people), through=through, at=at, revision=revision)
-    except DAMAGED as exc:
-        raise damaged("facts", exc) from exc
 
 
 def _append(db: sqlite3.Connection, scope: Scope, change: FactChange) -> bool:
@@ -174,9 +158,12 @@ def reset_facts(db: sqlite3.Connection, user_id: str, threads: Mapping[str, int]
 
     `threads`: with the highest number that was erased, or 0.
     """
+    emptied = ", ".join(f"{name} = excluded.{name}" for name in FACTS.kinds)
     db.executemany(
-        "INSERT INTO facts (user_id, thread_id, facts, through, revision, floor) VALUES (?, ?, '{}', 0, ?, ?)"
-        " ON CONFLICT (user_id, thread_id) DO UPDATE SET facts = excluded.facts, through = 0, at = '',"
-        " revision = excluded.revision, floor = max(floor, excluded.floor)",
-        [(user_id, thread_id, uuid4().hex, floor) for thread_id, floor in threads.items()],
+        f"INSERT INTO facts ({FACTS.columns}, user_id, thread_id, floor) VALUES ({FACTS.marks}, ?, ?, ?)"
+        f" ON CONFLICT (user_id, thread_id) DO UPDATE SET floor = max(floor, excluded.floor), {emptied}",
+        [
+            (*FACTS.record(FactsDocument(), revision=uuid4().hex), user_id, thread_id, floor)
+            for thread_id, floor in threads.items()
+        ],
     )

@@ -6,13 +6,14 @@ The triggers fill the outbox: they note what happened, in the transaction in whi
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from memory_agent.domain import EVENT_KINDS
+from memory_agent.domain import EVENT_KINDS, FactsDocument
 from memory_agent.errors import StoreUnavailable
 from memory_agent.stores.fields import (
     CHANGE,
@@ -20,6 +21,7 @@ from memory_agent.stores.fields import (
     COST,
     DRAFT,
     ERASURE,
+    FACTS,
     LEASE,
     NEWEST,
     RECEIPT,
@@ -243,10 +245,7 @@ CREATE TABLE row_terms (            -- which rows of large users hold a term
 
 CREATE TABLE facts (
   {_THREAD},
-  facts TEXT NOT NULL,
-  through INTEGER NOT NULL,
-  at TEXT NOT NULL DEFAULT '',
-  revision TEXT NOT NULL,
+  {declared(FACTS)},
   floor INTEGER NOT NULL DEFAULT 0, -- up to which number changes were erased
   PRIMARY KEY (user_id, thread_id)
 ) STRICT, WITHOUT ROWID;
@@ -314,8 +313,13 @@ DROP INDEX IF EXISTS events_turn;
 """
 _FORMER_TOKENS: Final = 10
 """Up to this schema tokens are in a form that is not read any more: `rebuild` makes them anew."""
-_DROPPED_COLUMNS: Final = {"events": ("topic_id",)}
-_ADDED_COLUMNS: Final[Mapping[str, Fields[Any]]] = {"costs": COST, "turns": TURN, "search_rows": ROW}
+_DROPPED_COLUMNS: Final = {"events": ("topic_id",), "facts": ("at",)}
+_ADDED_COLUMNS: Final[Mapping[str, Fields[Any]]] = {
+    "costs": COST,
+    "turns": TURN,
+    "search_rows": ROW,
+    "facts": FACTS,
+}
 _DROPPED_META: Final = ("embedder migration", "embedder migration progress")
 """What earlier schemas have and this one has no more: the upgrade drops it."""
 
@@ -442,12 +446,25 @@ def _upgrade(connection: sqlite3.Connection, found: int) -> None:
         for column, kind in fields.kinds.items():
             if column not in there:
                 connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} {kind.declared()}")
+    _upgrade_facts(connection)
     for name in _DROPPED_META:
         connection.execute("DELETE FROM meta WHERE name = ?", [name])
     for statement in _statements(_TOPIC_MARKS + _EVENTS + _ROW_COUNTS):
         if statement.lstrip().startswith("CREATE TRIGGER"):
             connection.execute(statement)
     hash_all_remains(connection)
+
+
+def _upgrade_facts(connection: sqlite3.Connection) -> None:
+    """Before schema 14 the facts were a list of pairs, each a name and what is known of that person."""
+    there = connection.execute("SELECT user_id, thread_id, facts FROM facts WHERE facts GLOB '[[]*'")
+    for user_id, thread_id, packed in there.fetchall():
+        document = FactsDocument(people=dict(json.loads(packed)))
+        connection.execute(
+            "UPDATE facts SET facts = ?, people = ?, (created_at, updated_at) = (SELECT min(recorded_at), max(recorded_at)"
+            " FROM fact_events WHERE user_id = ?3 AND thread_id = ?4) WHERE user_id = ?3 AND thread_id = ?4",
+            [*FACTS.record(document)[:2], user_id, thread_id],
+        )
 
 
 def _run(connection: sqlite3.Connection, script: str) -> None:

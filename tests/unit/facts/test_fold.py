@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.domain import FactChange, FactEvent, FactRecord, FactsDocument, RefusedFact
+from memory_agent.domain import FactChange, FactEvent, FactRecord, RefusedFact
 from memory_agent.facts.fold import MOST_CONFIDENT, counting, fold, fold_facts, followed, surer
 from memory_agent.facts.tree import fact_json, leaves
 from tests.unit.facts.builders import add, after, at, change, edit, put, retract, revert, stated
@@ -126,32 +126,24 @@ def test_refused_items_are_told_last_and_change_nothing() -> None:
 @given(threads(speakers=("", "Ann", "ann ", "Bo")), st.integers(0, 14))
 def test_a_document_carried_on_is_the_fold_of_everything(thread: Thread, saved: int) -> None:
     before, after = thread.changes[:saved], thread.changes[saved:]
-    document = FactsDocument(
-        facts=fold_facts(before).people, through=len(before), at=max((made.at for made in before), default="")
-    )
-    updated = followed(document, after)
-    if updated is not None:
-        assert updated.facts == fold_facts(thread.changes).people
-        assert updated.through == len(thread.changes)
-        assert updated.at == max((made.at for made in thread.changes), default="")
+    at = max((made.at for made in before), default="")
+    people = followed(fold_facts(before).people, at, after)
+    assert people in (None, fold_facts(thread.changes).people)
 
 
 def test_later_turns_and_edits_need_no_fold_of_the_rest() -> None:
     """The usual case: what is new was said last."""
-    document = FactsDocument(facts={"user": {"name": "Ann", "likes": ["tea"]}}, through=2, at="t0002")
+    known = {"user": {"name": "Ann", "likes": ["tea"]}}
     later = [
         change(4, FactEvent(op="set", path=("name",), value="ANN"), kind="edit"),
         change(3, FactEvent(op="add", path=("likes",), value="jazz")),
     ]
-    updated = followed(document, later)
-    assert updated is not None
-    assert updated.facts == {"user": {"name": "ANN", "likes": ["tea", "jazz"]}}
-    assert (updated.through, updated.at) == (4, "t0004")
+    assert followed(known, "t0002", later) == {"user": {"name": "ANN", "likes": ["tea", "jazz"]}}
     # A turn that waited for its extraction, a revert and a generation each go back to what is folded already.
     late = change(3, FactEvent(op="set", path=("name",), value="Eve"), turn="t0001")
     revert = change(3, FactEvent(op="revert", path=("name",), to=("t0001", 1, 0)), kind="edit")
     counts = change(3, kind="replay", generation="g")
-    assert [followed(document, [made]) for made in (late, revert, counts)] == [None, None, None]
+    assert [followed(known, "t0002", [made]) for made in (late, revert, counts)] == [None, None, None]
 
 
 # --- confidence

@@ -46,7 +46,7 @@ async def test_an_ordinary_query_finds_users_by_a_fact(mongo: MongoStore) -> Non
     }
     for user_id, facts in known.items():
         await mongo.save_facts(
-            a_scope(user_id), FactsDocument(facts={"Ann": facts}, through=1), expected=None
+            a_scope(user_id), FactsDocument(people={"Ann": facts}, through=1), expected=None
         )
     for query, users in (
         ({"facts.name": "Ada"}, ["ada"]),
@@ -84,7 +84,7 @@ async def survivors(store: MongoStore, scope: Scope) -> list[str]:
         await store.append_fact_change(thread, replace(change, key=key))
     for thread in {thread for thread, _ in changes.values()}:
         await store.save_facts(
-            thread, FactsDocument(facts={"user": {"name": "Ada"}}, through=9), expected=None
+            thread, FactsDocument(people={"user": {"name": "Ada"}}, through=9), expected=None
         )
     return [first, second, third, fourth]
 
@@ -114,7 +114,7 @@ async def test_forgetting_changes_survives_a_crash_at_any_write(
         assert owing == OWING[whole], writes
         assert (await mongo.load_facts(scope)).facts == {}, writes
         alone = (await mongo.load_facts(a_scope(scope.user_id, "t3"))).facts
-        assert alone == ({} if whole == "user" else {"user": {"name": "Ada"}}), writes
+        assert alone == ({} if whole == "user" else {"name": "Ada"}), writes
         await mongo.sweep_orphans(scope, stubs_before=NOW, now=NOW)
         assert (await mongo.load_facts(a_scope(scope.user_id, "t2"))).facts == {}, writes
     assert life.deaths >= 10
