@@ -32,7 +32,8 @@ import pymongo
 from benchmarks.measure import mongo_uri, print_report, say, store_option
 from benchmarks.outside_model import Held, Model, differences, replayed
 from memory_agent import MemoryConfig, MemoryService
-from memory_agent.adapters import SystemClock, open_keys, open_store
+from memory_agent.adapters import open_keys, open_store
+from memory_agent.clock import SystemClock
 from memory_agent.doctor.examine import Examiner
 from memory_agent.domain import STAGES, Scope
 from memory_agent.errors import ConfigError

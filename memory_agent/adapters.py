@@ -10,7 +10,6 @@ import functools
 import importlib.util
 import logging
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -323,12 +322,3 @@ async def _look_for_model(embedder: Embedder, cfg: MemoryConfig) -> None:
         if cfg.local_embedding_model.startswith(("/", ".", "~")):
             raise
         log.warning("starting without an embedding model, which is looked for again: %s", exc)
-
-
-class SystemClock:
-    """`Clock` by the machine's clock. Workers of one database should agree to within a few seconds."""
-
-    def now(self) -> datetime:
-        """The current instant in UTC, cut to milliseconds."""
-        now = datetime.now(UTC)
-        return now.replace(microsecond=now.microsecond // 1000 * 1000)

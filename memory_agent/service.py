@@ -11,10 +11,11 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from memory_agent.adapters import Overrides, SystemClock, open_adapters
+from memory_agent.adapters import Overrides, open_adapters
 from memory_agent.agent.agent import MemoryAgent
 from memory_agent.agent.search import search_turns
 from memory_agent.checks import checked_id
+from memory_agent.clock import SystemClock
 from memory_agent.concurrency import together
 from memory_agent.config import MemoryConfig
 from memory_agent.conversations.people import check_user, checked_limit, list_threads, list_users
@@ -194,7 +195,7 @@ class Upkeep:
         """Take an export in; what is there stays, and what was forgotten here stays forgotten. See `exports.run.import_from`."""
         from memory_agent.exports.run import import_from
 
-        done = await import_from(path, self.core.store, now=self.clock.now(), progress=progress)
+        done = await import_from(path, self.core.store, clock=self.clock, progress=progress)
         self.core.housekeep()
         self.core.worker.wake()
         return done

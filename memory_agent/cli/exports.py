@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from memory_agent.adapters import SystemClock
 from memory_agent.cli.forget import read_receipts
 from memory_agent.cli.opening import opened
 from memory_agent.cli.options import (
@@ -41,6 +40,7 @@ from memory_agent.cli.output import (
     progress_bar,
     when,
 )
+from memory_agent.clock import SystemClock
 from memory_agent.data_dir import check_memory
 from memory_agent.errors import InvalidInput
 

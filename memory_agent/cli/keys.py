@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from memory_agent.adapters import SystemClock, open_keys
+from memory_agent.adapters import open_keys
 from memory_agent.cli.options import Commands, FolderOptions, Yes, argument, flag, option, settings
 from memory_agent.cli.output import clean, line, note, picked, print_json, print_table, when
+from memory_agent.clock import SystemClock
 from memory_agent.data_dir import check_memory
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.errors import NotFound

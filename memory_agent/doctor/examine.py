@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from memory_agent.adapters import SystemClock, open_keys, open_store, open_vectors
+from memory_agent.adapters import open_keys, open_store, open_vectors
+from memory_agent.clock import SystemClock
 from memory_agent.domain import stored_at
 from memory_agent.errors import BackendError, StoreError, StoreUnavailable, VectorIndexUnavailable
 from memory_agent.exports.run import scopes_of

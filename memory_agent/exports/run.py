@@ -20,10 +20,10 @@ from memory_agent.domain.work import HASHING, Hasher, is_of_remains
 from memory_agent.errors import ConfigError, InvalidInput, NotFound
 from memory_agent.exports.files import ExportFile, ExportWriter, Header, Record, Secret, new_file
 from memory_agent.ports import RESTORING
-from memory_agent.work.forget import end_lost, hasher_of
+from memory_agent.work.forget import an_hour_ago, copying, end_lost, hasher_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
     from datetime import datetime
     from typing import IO
 
@@ -39,80 +39,99 @@ if TYPE_CHECKING:
         Turn,
     )
     from memory_agent.exports.files import Written
-    from memory_agent.ports import DocumentStore, KeyStore
+    from memory_agent.ports import Clock, DocumentStore, KeyStore
 
 
 class Forgotten:
-    """The receipts of forget calls, and the records that they are of. `count`: turns that were left out."""
+    """The receipts of forget calls, by whose they are. `count`: turns that were left out."""
 
     def __init__(self, receipts: Iterable[ErasureReceipt], hasher: Hasher) -> None:
         self._hasher = hasher
-        self._of_user: dict[str, list[ErasureReceipt]] = defaultdict(list)
-        for receipt in receipts:
-            if receipt.key == hasher.key:
-                self._of_user[receipt.user].append(receipt)
+        self._of_user: dict[str, dict[str, ErasureReceipt]] = defaultdict(dict)
         self.count = 0
+        self.add(receipts)
 
-    def left(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The records without what was forgotten, each thread's turns first, as an export has them."""
-        scope: Scope | None = None
-        thread: _Thread | None = None
+    def add(self, receipts: Iterable[ErasureReceipt]) -> None:
+        """Heed these receipts too."""
+        for receipt in receipts:
+            if receipt.key == self._hasher.key:
+                self._of_user[receipt.user][receipt.id] = receipt
+
+    def thread(self, scope: Scope) -> _Thread:
+        """What is forgotten of a thread."""
+        return _Thread(scope, self._hasher)
+
+    def left(self, records: Iterable[Record], thread: _Thread) -> list[Record]:
+        """The next of the thread's records without what was forgotten, its turns first, as an export has them."""
+        thread.heed(self._receipts(thread.scope))
+        kept: list[Record] = []
         for record in records:
-            if record.scope is None:
-                yield record
-                continue
-            if thread is None or record.scope != scope:
-                scope = record.scope
-                thread = _Thread(scope, self._receipts(scope), self._hasher)
-            kept = thread.left(record)
-            if kept is not None:
-                yield kept
+            if (found := thread.left(record)) is not None:
+                kept.append(found)
             elif record.kind == "turn":
                 self.count += 1
+        return kept
 
     def _receipts(self, scope: Scope) -> Sequence[ErasureReceipt]:
         if not self._of_user:
             return ()
-        of_user = self._of_user.get(self._hasher.user(scope.user_id), [])
+        of_user = self._of_user.get(self._hasher.user(scope.user_id), {})
         thread = self._hasher.thread(scope.user_id, scope.thread_id or "") if of_user else ""
-        return [receipt for receipt in of_user if receipt.thread in (None, thread)]
+        return [receipt for receipt in of_user.values() if receipt.thread in (None, thread)]
 
 
 class _Thread:
     """What was forgotten of one thread, as far as its turns were looked at."""
 
-    def __init__(self, scope: Scope, receipts: Sequence[ErasureReceipt], hasher: Hasher) -> None:
-        self._scope, self._hasher = scope, hasher
-        self._users = max((receipt.before_id for receipt in receipts if receipt.thread is None), default="")
-        self._before = max((receipt.before_id for receipt in receipts if not receipt.turns), default="")
-        self._hashes = {turn for receipt in receipts for turn in receipt.turns}
-        self._ids: set[str] = set()
+    def __init__(self, scope: Scope, hasher: Hasher) -> None:
+        self.scope, self._hasher = scope, hasher
+        self._users = self._before = ""
+        self._hashes: set[str] = set()
+        self._heeded = -1
+        self._late = False
         self._topics: set[str] = set()
+        self._kept_topics: set[str | None] = set()
         self._first = 0
         self._lives = False
         self._turns: list[ForgottenTurn] = []
         self._keys: list[SpentKey] = []
 
+    def heed(self, receipts: Sequence[ErasureReceipt]) -> None:
+        """Leave out what these are of. Where more came since some turns were let through, all that tells of several is made anew."""
+        self._late |= self._heeded not in (-1, len(receipts))
+        self._heeded = len(receipts)
+        self._users = max((receipt.before_id for receipt in receipts if receipt.thread is None), default="")
+        self._before = max((receipt.before_id for receipt in receipts if not receipt.turns), default="")
+        self._hashes = {turn for receipt in receipts for turn in receipt.turns}
+
     def left(self, record: Record) -> Record | None:
+        """The record as it may come in; None if it may not."""
         if record.kind == "remains":
             return self._remains(record)
         kept = self._kept(record)
         self._lives |= kept is not None
         return kept
 
+    def _is_of_gone(self, turn_id: str) -> bool:
+        return turn_id < self._before or (bool(self._hashes) and self._hasher.turn(turn_id) in self._hashes)
+
     def _kept(self, record: Record) -> Record | None:
         value = record.value
         if record.kind == "turn":
-            return None if self._is_gone(value) else record
+            if self._is_gone(value):
+                return None
+            self._kept_topics.add(value.turn.topic_id)
+            return record
         if record.kind == "row":
-            return None if value.turn_id in self._ids else record
+            return None if self._is_of_gone(value.turn_id) else record
         if record.kind == "session":
             if value.id >= self._before:
                 return record
             self._spend("session", value, value.id)
             return None
         if record.kind == "topic":
-            return replace(record, value=self._topic(value)) if self._lives else None
+            left = self._topic(value) if self._lives else None
+            return None if left is None else replace(record, value=left)
         if record.kind == "change":
             if not self._had_in_view(value):
                 return record
@@ -132,7 +151,7 @@ class _Thread:
         if self._users and not (turns or keys):
             return None
         left = ThreadRemains(last_seq=value.last_seq, turns=turns, keys=keys)
-        return replace(record, value=left, scope=self._hasher.remains(self._scope))
+        return replace(record, value=left, scope=self._hasher.remains(self.scope))
 
     def _spend(self, kind: KeyedKind, value: Session | FactChange, made_id: str) -> None:
         if value.idempotency_key is not None:
@@ -140,9 +159,8 @@ class _Thread:
 
     def _is_gone(self, copied: CopiedTurn) -> bool:
         turn = copied.turn
-        if not (turn.id < self._before or (self._hashes and self._hasher.turn(turn.id) in self._hashes)):
+        if not self._is_of_gone(turn.id):
             return False
-        self._ids.add(turn.id)
         if copied.idempotency_key is not None:
             self._turns.append(
                 ForgottenTurn(
@@ -158,10 +176,13 @@ class _Thread:
             self._topics.add(turn.topic_id)
         return True
 
-    def _topic(self, topic: Topic) -> Topic:
-        """The topic, without what was derived of turns that are gone: it is made anew of the others."""
-        if self._topics.isdisjoint({topic.id, *topic.absorbed, *topic.parted}):
+    def _topic(self, topic: Topic) -> Topic | None:
+        """The topic, without what was derived of turns that are gone: it is made anew of the others, if there are any."""
+        ids = {topic.id, *topic.absorbed, *topic.parted}
+        if not self._late and self._topics.isdisjoint(ids):
             return topic
+        if self._kept_topics.isdisjoint(ids):
+            return None
         return replace(
             topic,
             title="",
@@ -179,10 +200,10 @@ class _Thread:
     def _had_in_view(self, change: FactChange) -> bool:
         if change.turn_id is None and change.key < self._before:
             return True
-        return change.turn_id in self._ids or not self._ids.isdisjoint(change.turns)
+        return any(self._is_of_gone(turn) for turn in (change.turn_id, *change.turns) if turn is not None)
 
     def _tells_of(self, compression: Compression) -> bool:
-        return bool(self._first) and compression.through >= self._first
+        return self._late or (bool(self._first) and compression.through >= self._first)
 
 
 _TURNS_AT_ONCE: Final = 500
@@ -301,13 +322,18 @@ _AT_ONCE: Final = 500
 
 @dataclass(kw_only=True, slots=True)
 class Importer:
-    """Takes records in, some hundred at a time. `new`: turns that were not there before."""
+    """Takes records in, some hundred at a time, without what was `forgotten`. `new`: turns that were not there before."""
 
     store: DocumentStore
     keys: KeyStore | None
     now: datetime
+    forgotten: Forgotten
+    clock: Clock | None = None
+    """None where nobody can forget meanwhile."""
     new: int = 0
     _scope: Scope | None = None
+    _thread: _Thread | None = None
+    _since: str = field(default_factory=an_hour_ago)
     _held: list[Record] = field(default_factory=list)
     _packed: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
@@ -319,6 +345,7 @@ class Importer:
             if record.scope != self._scope:
                 await self._pack()
                 self._scope = record.scope
+                self._thread = None if record.scope is None else self.forgotten.thread(record.scope)
             self._held.append(record)
             if progress is not None and number % _AT_ONCE == 0:
                 progress(number)
@@ -327,13 +354,24 @@ class Importer:
 
     async def _flush(self) -> None:
         held, self._held = self._held, []
-        if self._scope is None:
+        if self._thread is None:
             for record in held:
                 await self._take_whole(record)
-        elif held:
-            await self._take_of_thread(self._scope, held)
+        elif held and self.clock is None:
+            await self._take_of_thread(self._thread, held)
+        elif held and self.clock is not None:
+            async with copying(self.store, self._thread.scope.user_id, self.clock):
+                self.forgotten.add(await self.store.receipts(after=self._since))
+                await self._take_of_thread(self._thread, held)
 
-    async def _take_of_thread(self, scope: Scope, held: list[Record]) -> None:
+    async def _take_of_thread(self, thread: _Thread, held: list[Record]) -> None:
+        by_scope: dict[Scope, list[Record]] = defaultdict(list)
+        for record in self.forgotten.left(held, thread):
+            by_scope[record.scope or thread.scope].append(record)
+        for scope, records in by_scope.items():
+            await self._take_kept(scope, records)
+
+    async def _take_kept(self, scope: Scope, held: list[Record]) -> None:
         values: Mapping[str, list[object]] = defaultdict(list)
         for record in held:
             values[record.kind].append(record.value)
@@ -509,38 +547,33 @@ async def checked_file(path: Path | str) -> tuple[ExportFile, Header, Written]:
 
 
 async def import_from(
-    path: Path | str, store: DocumentStore, *, now: datetime, progress: Callable[[int], None] | None = None
+    path: Path | str, store: DocumentStore, *, clock: Clock, progress: Callable[[int], None] | None = None
 ) -> Imported:
     """Take an export in. What is there stays, and what this memory has forgotten stays forgotten.
 
-    The file is read to its end first; nothing is taken in of one that is damaged. Raises InvalidInput for such a file, and StoreError where
+    That holds for what is forgotten while it runs, too. The file is read to its end first; nothing is taken in of one that is damaged. Raises InvalidInput for such a file, and StoreError where
     a thread goes on otherwise than in the file: what came before that thread is there then.
     """
     file, header, written = await checked_file(path)
     if header.content != "export":
         raise InvalidInput(f"{path} is a backup; `memory-agent restore` takes it into an empty memory")
     hasher = await hasher_of(store)
-    return await take_in(
-        file, written, store, None, hasher, receipts=await store.receipts(), now=now, progress=progress
+    importer = Importer(
+        store=store,
+        keys=None,
+        now=clock.now(),
+        forgotten=Forgotten(await store.receipts(), hasher),
+        clock=clock,
     )
+    return await _take_in(importer, file, written, progress)
 
 
-async def take_in(
-    file: ExportFile,
-    written: Written,
-    store: DocumentStore,
-    keys: KeyStore | None,
-    hasher: Hasher,
-    *,
-    receipts: Sequence[ErasureReceipt],
-    now: datetime,
-    progress: Callable[[int], None] | None = None,
+async def _take_in(
+    importer: Importer, file: ExportFile, written: Written, progress: Callable[[int], None] | None
 ) -> Imported:
-    """Store the records of a file that was checked, without what those receipts are of."""
-    forgotten = Forgotten(receipts, hasher)
-    importer = Importer(store=store, keys=keys, now=now)
-    await importer.take(forgotten.left(file.records()), progress)
-    return Imported(records=written.records, new_turns=importer.new, forgotten_turns=forgotten.count)
+    """Store the records of a file that was checked."""
+    await importer.take(file.records(), progress)
+    return Imported(records=written.records, new_turns=importer.new, forgotten_turns=importer.forgotten.count)
 
 
 async def restore(
@@ -579,9 +612,8 @@ async def restore(
         keys = await open_keys(cfg, None, stack)
         await store.put_meta(HASHING, {"key": file.secret})  # by which nothing in an empty memory is hashed
         heeded = {receipt.id: receipt for receipt in (*receipts, *file.receipts)}
-        taken = await take_in(
-            file, written, store, keys, hasher, receipts=list(heeded.values()), now=now, progress=progress
-        )
+        importer = Importer(store=store, keys=keys, now=now, forgotten=Forgotten(heeded.values(), hasher))
+        taken = await _take_in(importer, file, written, progress)
         for receipt in heeded.values():
             await store.put_receipt(receipt)
         await end_lost(store, now, heeded)

@@ -10,7 +10,8 @@ from fastapi import FastAPI
 from starlette.routing import Match, Route
 
 from memory_agent import __version__
-from memory_agent.adapters import SystemClock, open_keys
+from memory_agent.adapters import open_keys
+from memory_agent.clock import SystemClock
 from memory_agent.inspect.door import Logins
 from memory_agent.inspect.health import Doctor
 from memory_agent.inspect.routes import ROUTES

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import uvicorn
 
-from memory_agent.adapters import SystemClock
+from memory_agent.clock import SystemClock
 from memory_agent.data_dir import LocalService, say_leaving
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.errors import ConfigError

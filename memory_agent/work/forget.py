@@ -10,6 +10,8 @@ written anew, once for all of them.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import uuid
 from collections import defaultdict
@@ -32,7 +34,7 @@ from memory_agent.domain.work import HASHING, Hasher, new_secret
 from memory_agent.errors import BackendError, InvalidInput, NotFound, StoreError, StoreUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Container, Iterable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Sequence
     from pathlib import Path
 
     from memory_agent.domain import ErasureReceipt
@@ -56,9 +58,45 @@ async def end_lost(store: DocumentStore, now: datetime, ids: Container[str]) -> 
             await store.put_receipt(replace(receipt, state="swept"))
 
 
+def an_hour_ago() -> str:
+    """Below the ids of all receipts that are written from now on, by whatever clock they are made."""
+    earlier = f"{int(new_id().replace('-', '')[:12], 16) - 3_600_000:012x}"
+    return f"{earlier[:8]}-{earlier[8:]}"
+
+
+def _copying(user_id: str) -> str:
+    return f"copies: {user_id}"
+
+
+@contextlib.asynccontextmanager
+async def copying(store: DocumentStore, user_id: str, clock: Clock) -> AsyncIterator[None]:
+    """While copies of a user's turns are written. Whoever reads the receipts within sees those of all forget calls that won't wait for its end."""
+    name, holder = _copying(user_id), new_id()
+    while True:
+        now = clock.now()
+        if await store.acquire_leases([name], holder, now=now, until=now + _COPYING_AT_MOST):
+            break
+        await asyncio.sleep(_COPYING_POLL_SECONDS)
+    try:
+        yield
+    finally:
+        await store.release_leases([name], holder)
+
+
+async def _copied(store: DocumentStore, user_id: str, clock: Clock) -> None:
+    """Wait until the copies of the user that are being written are: they may be of what a receipt tells of that is new."""
+    first = await store.load_lease(_copying(user_id))
+    now = first
+    while first and now and now.holder == first.holder and now.until > clock.now():
+        await asyncio.sleep(_COPYING_POLL_SECONDS)
+        now = await store.load_lease(_copying(user_id))
+
+
 log = logging.getLogger(__name__)
 
 _BATCH: Final = 500
+_COPYING_AT_MOST: Final = timedelta(seconds=30)
+_COPYING_POLL_SECONDS: Final = 0.02
 _OWED_LOOKED_AT: Final = 10_000
 _DUE_ERASURES: Final = 500
 _AT_ONCE: Final = 20
@@ -132,6 +170,7 @@ class Forgetter:
         )
         await self.store.put_erasure(erasure)
         await self.store.put_receipt((await self.hasher()).receipt(erasure, at=now))
+        await _copied(self.store, scope.user_id, self.clock)
         return await self._first_pass(erasure, resumed=False)
 
     async def _check_known(self, scope: Scope, turn_ids: Sequence[str]) -> None:

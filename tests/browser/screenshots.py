@@ -14,7 +14,7 @@ from typing import Final
 from playwright.async_api import async_playwright
 
 from memory_agent import MemoryService
-from memory_agent.adapters import SystemClock
+from memory_agent.clock import SystemClock
 from memory_agent.domain import ALL_TENANTS
 from tests.browser.chromium import SWITCHES, found
 from tests.integration.inspect.looking import ANN, HOME, looking

@@ -23,7 +23,7 @@ from pymongo import AsyncMongoClient, MongoClient
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
 from memory_agent import MemoryConfig, MemoryService, Scope
-from memory_agent.adapters import SystemClock
+from memory_agent.clock import SystemClock
 from memory_agent.domain import PassageVector, Topic
 from memory_agent.stores.codec import unpack_texts
 from memory_agent.stores.sqlite import SqliteStore

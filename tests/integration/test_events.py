@@ -14,7 +14,8 @@ import httpx
 import pytest
 
 from memory_agent import MemoryService
-from memory_agent.adapters import SystemClock, open_keys
+from memory_agent.adapters import open_keys
+from memory_agent.clock import SystemClock
 from memory_agent.domain import EVENT_KINDS, Scope
 from memory_agent.keys import read_token
 from memory_agent.server import routes_events

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 from pathlib import Path
@@ -166,6 +167,34 @@ async def test_what_was_forgotten_is_not_imported(places: tuple[Settings, Settin
     # In an empty memory they are not known as forgotten: there all of it comes back.
     async with MemoryService(MemoryConfig(data_dir=tmp_path / "empty")) as service:
         assert (await service.import_from(file)).forgotten_turns == 0
+
+
+@from_sqlite_by_day
+@pytest.mark.parametrize("what", ["turns", "thread", "user"])
+async def test_what_is_forgotten_while_an_import_runs_does_not_come_back(
+    places: tuple[Settings, Settings], tmp_path: Path, what: str
+) -> None:
+    """Whichever of its batches is being written: turns, topics, facts and what searches find stay away."""
+    settings, _ = places
+    said = [{"role": "user", "content": f"My name is Ada and my locker is {at}."} for at in range(600)]
+    async with MemoryService(MemoryConfig(**settings, run_worker=False)) as service:
+        for user, wait in (("ada", 0.0), ("ben", 0.05)):
+            memory = service.agent(user, "chat")
+            await memory.add_turns(said)
+            await service.export_to(tmp_path / user)
+            ids = [turn.id for turn in (await memory.history(limit=1_000)).turns]
+            importing = asyncio.create_task(service.import_from(tmp_path / user))
+            await asyncio.sleep(wait)
+            if what == "turns":
+                await memory.forget(ids)
+            elif what == "thread":
+                await memory.clear()
+            else:
+                await service.forget_user(user)
+            done = await importing
+            assert not (await memory.history(limit=5)).turns
+            assert done.new_turns == 0
+            assert not await service.core.store.list_topics(memory.scope)
 
 
 async def test_a_thread_that_goes_on_otherwise_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import chromadb
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService
-from memory_agent.adapters import SystemClock
+from memory_agent.clock import SystemClock
 from memory_agent.ports import LOST_INDEX, VectorIndex
 from memory_agent.stores.chroma import ChromaServer
 from memory_agent.testing import HashEmbedder

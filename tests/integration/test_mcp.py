@@ -27,7 +27,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from memory_agent import MemoryAgent, MemoryService
-from memory_agent.adapters import SystemClock, open_keys
+from memory_agent.adapters import open_keys
+from memory_agent.clock import SystemClock
 from memory_agent.domain import REMARK
 from memory_agent.errors import InvalidInput, StoreUnavailable
 from memory_agent.keys import new_key

@@ -16,7 +16,8 @@ import psutil
 
 from benchmarks.measure import peak_mib
 from memory_agent import MemoryConfig
-from memory_agent.adapters import SystemClock, open_keys
+from memory_agent.adapters import open_keys
+from memory_agent.clock import SystemClock
 from memory_agent.domain import ApiKey
 from memory_agent.keys import new_key
 from tests.servers.service import Command, ServiceProcess

@@ -122,7 +122,8 @@ class Served:
 
     async def key(self, tenant: str = "default", **options: Any) -> str:
         """A new key's token."""
-        from memory_agent.adapters import SystemClock, open_keys
+        from memory_agent.adapters import open_keys
+        from memory_agent.clock import SystemClock
 
         key, token = new_key(tenant, **{"now": SystemClock().now(), **options})
         async with contextlib.AsyncExitStack() as stack:

@@ -17,7 +17,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from memory_agent.adapters import SystemClock, open_keys
+from memory_agent.adapters import open_keys
+from memory_agent.clock import SystemClock
 from memory_agent.domain import ALL_TENANTS
 from memory_agent.inspect.door import IDLE_SECONDS, LONGEST_SECONDS, TICKET_SECONDS, Logins
 from memory_agent.inspect.routes import ROUTES

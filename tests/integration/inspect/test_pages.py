@@ -16,7 +16,7 @@ import pytest
 from jinja2 import Environment
 
 from memory_agent import MemoryAgent, TurnsParked
-from memory_agent.adapters import SystemClock
+from memory_agent.clock import SystemClock
 from memory_agent.errors import EmbedderUnavailable, VectorIndexError
 from memory_agent.inspect import page as pages
 from memory_agent.inspect import texts

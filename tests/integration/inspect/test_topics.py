@@ -15,7 +15,8 @@ import httpx
 import numpy as np
 import pytest
 
-from memory_agent.adapters import SystemClock, open_keys
+from memory_agent.adapters import open_keys
+from memory_agent.clock import SystemClock
 from memory_agent.domain import Topic
 from memory_agent.errors import StoreUnavailable
 from memory_agent.inspect.plots import decay_plot, map_of

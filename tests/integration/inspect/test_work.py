@@ -13,7 +13,8 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from memory_agent.adapters import SystemClock, open_keys
+from memory_agent.adapters import open_keys
+from memory_agent.clock import SystemClock
 from memory_agent.domain import ALL_TENANTS, STAGES, Scope
 from memory_agent.domain.work import ReceiptState
 from memory_agent.errors import EmbedderUnavailable, LLMUnavailable, StoreUnavailable, VectorIndexUnavailable

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.types import ASGIApp
 
-from memory_agent.adapters import SystemClock
+from memory_agent.clock import SystemClock
 from memory_agent.config import MemoryConfig
 from memory_agent.domain import ALL_TENANTS, ApiKey
 from memory_agent.errors import AccessDenied, InvalidInput
