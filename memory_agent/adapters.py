@@ -87,11 +87,14 @@ async def open_adapters(
     llm = overrides.llm or make_llm(cfg, cfg.fact_extraction_model, stack)
     summary_llm = overrides.llm or make_llm(cfg, cfg.summary_model, stack)
     spotter = await asyncio.to_thread(_make_spotter, cfg, overrides.entity_finder)
-    if overrides.store is None and overrides.mongo_client is None and cfg.mongo_uri is None:
+    alone = overrides.store is None and overrides.mongo_client is None and cfg.mongo_uri is None
+    if alone:
         lock = DataDirLock(cfg.data_dir)
         lock.acquire()
         stack.callback(lock.release)
     store = overrides.store or await open_store(cfg, overrides.mongo_client, stack)
+    if alone:  # whoever held leases, or put something off, is dead
+        await store.bring_back(now=clock.now(), beyond=clock.now())
     await _look_for_model(embedder, cfg)
     fingerprint = functools.partial(known_fingerprint, embedder)
     vectors = overrides.vectors or await open_vectors(cfg, store, fingerprint, stack)

@@ -249,6 +249,12 @@ class WorkStore(Protocol):
         Their last error stays until they succeed or fail anew.
         """
 
+    async def bring_back(self, *, now: datetime, beyond: datetime) -> int:
+        """What is due beyond that time (turns, erasures) is due at `now`, and leases that run beyond it have run out. How many.
+
+        Where `beyond` is later than anything that is put off, a clock that was ahead has set them. Outages stay.
+        """
+
     async def status(self, scope: Scope | Tenant | None, *, now: datetime) -> MemoryStatus:
         """Counts of the scope (None: everybody). `lag_seconds` counts to `now` from the owed turn's storing (`stored_at`).
 

@@ -200,6 +200,9 @@ _BATCH_CHARS: Final = 1_000_000
 """Text embedded in one batch, so that a few huge turns don't become one huge call."""
 POLL_SECONDS: Final = 1.0  # between looks for what nothing announces
 LONGEST_RETRY_SECONDS: Final = 300.0
+_NEVER_PUT_OFF: Final = timedelta(hours=2)
+"""Longer than anything is put off, or leased."""
+_TIME_CHECKED: Final = timedelta(minutes=1)
 _REMEMBERED_FAILURES: Final = 50_000
 _MEANWHILE_TURNS: Final = 10_000
 """Of one thread that are looked at in one go while a stage waits."""
@@ -249,6 +252,7 @@ class Worker:
         }
         self._store_errors: dict[str, str] = {}
         self.paused = self._stopping = False
+        self._time_checked: datetime | None = None
         longest = LONGEST_RETRY_SECONDS
         self._outages = Outages(store, clock, base_seconds=FIRST_RETRY_SECONDS, longest_seconds=longest)
         self._unavailable_since: OrderedDict[str, float] = OrderedDict()
@@ -294,7 +298,7 @@ class Worker:
     async def run(self) -> None:
         """Work until `stop`. Survives the store's outages; what it was doing is done again afterwards."""
         async with asyncio.TaskGroup() as loops:
-            loops.create_task(self._loop(_FORGET, lambda: self._forgetter.work_off(self.holder)))
+            loops.create_task(self._loop(_FORGET, self._forget_step))
             for name, work_off in self._background.items():
                 loops.create_task(self._loop(name, functools.partial(work_off, self.holder)))
             loops.create_task(self._loop("index", self._index_step))
@@ -322,6 +326,17 @@ class Worker:
             if not worked and not self._stopping:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._woken[name].wait(), pause)
+
+    async def _forget_step(self) -> bool:
+        now = self._clock.now()
+        if self._time_checked is None or not now - _TIME_CHECKED < self._time_checked <= now:
+            self._time_checked = now
+            if brought := await self._store.bring_back(now=now, beyond=now + _NEVER_PUT_OFF):
+                log.warning(
+                    "a clock was ahead: %d turns, erasures or leases are due now instead of later", brought
+                )
+                self.wake()
+        return await self._forgetter.work_off(self.holder)
 
     async def _index_step(self) -> bool:
         """One batch of indexing over threads, each with its share of it; whether there was anything to do."""

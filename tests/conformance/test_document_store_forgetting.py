@@ -263,6 +263,14 @@ async def test_what_is_under_hashes_is_as_good_as_under_ids(store: DocumentStore
     assert again.seq > new.seq
 
 
+async def test_an_erasure_that_a_clock_ahead_put_off_is_brought_back(store: DocumentStore) -> None:
+    for days in (0, 30):
+        erasure = an_erasure(SCOPE, ["a"])
+        await store.put_erasure(replace(erasure, id=f"in {days}", due_at=NOW + timedelta(days=days, hours=1)))
+    assert await store.bring_back(now=NOW, beyond=NOW + timedelta(hours=2)) == 1
+    assert [each.id for each in await store.due_erasures(NOW, limit=9)] == ["in 30"]
+
+
 async def test_erases_what_remains_of_a_user(store: DocumentStore) -> None:
     """Tombstones, stubs and facts documents of empty threads go; what the user did since stays."""
     await remembered(store, SCOPE, "a", key="k")

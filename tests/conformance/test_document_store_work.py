@@ -379,3 +379,21 @@ async def test_a_lease_tells_who_has_it_since_when(store: DocumentStore) -> None
         await store.release_leases(["sweep"], "b")
         assert await store.load_lease("sweep") is None
     assert await store.acquire_leases(["sweep"], "a", now=NOW, until=until)
+
+
+async def test_what_a_clock_that_was_ahead_put_off_is_brought_back(store: DocumentStore) -> None:
+    """Turns and leases beyond a time; what is due or runs out before it is left alone, and so are outages."""
+    near, far = await stored(store, SCOPE, "a", "b", pending=("facts",))
+    for turn, due in ((near, NOW + timedelta(minutes=5)), (far, NOW + timedelta(days=30))):
+        await store.postpone(SCOPE, [turn.id], error="down", due_at=due, counted=True)
+    for name, hours in (("near", 1), ("far", 720), (outage_name("facts"), 720)):
+        await store.acquire_leases([name], "one", now=NOW, until=NOW + timedelta(hours=hours), note="far")
+    assert await store.bring_back(now=NOW, beyond=NOW + timedelta(hours=2)) == 2
+    assert await store.bring_back(now=NOW, beyond=NOW + timedelta(hours=2)) == 0
+    dues = {turn.id: turn.due_at for turn in await store.owed_turns(SCOPE, None, limit=9)}
+    assert dues == {near.id: NOW + timedelta(minutes=5), far.id: NOW}
+    until = NOW + timedelta(hours=1)
+    assert await store.acquire_leases(["near", "far"], "other", now=NOW, until=until) == {"far"}
+    outage = await store.load_lease(outage_name("facts"))
+    assert outage is not None
+    assert outage.until == NOW + timedelta(hours=720)

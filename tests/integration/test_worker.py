@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,12 @@ import pytest
 from numpy.typing import NDArray
 
 from memory_agent import Busy, MemoryConfig, MemoryService, SettleTimeout
-from memory_agent.domain import ErasedCounts, Scope, Stage, TurnDraft
+from memory_agent.clock import SystemClock
+from memory_agent.domain import STAGES, ErasedCounts, Scope, Stage, TurnDraft
 from memory_agent.errors import EmbedderUnavailable, StoreUnavailable
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import BruteForceIndex, HashEmbedder
+from memory_agent.work.claims import lease_name
 from tests.conformance.values import a_draft
 
 SECONDS = 60
@@ -435,3 +437,39 @@ async def test_settle_ends_on_a_full_disk_with_a_word(
             await memory.settle(SECONDS)
             while (await service.worker_status()).down:
                 await asyncio.sleep(0.02)
+
+
+# --- time ----------------------------------------------------------------------------------------------------
+class Shifted(SystemClock):
+    """A clock that is put wrong, and right again."""
+
+    def __init__(self) -> None:
+        self.ahead = timedelta(0)
+
+    def now(self) -> datetime:
+        return super().now() + self.ahead
+
+
+async def test_a_clock_that_was_ahead_and_is_put_right_holds_nothing_up(tmp_path: Path) -> None:
+    clock = Shifted()
+    async with MemoryService(
+        MemoryConfig(data_dir=tmp_path), embedder=HashEmbedder(), clock=clock
+    ) as service:
+        memory = service.agent("ann", "chat")
+        for days in (30, 0, 18_000, -365, 0):
+            clock.ahead = timedelta(days=days)
+            for _ in range(3):
+                await memory.update_memory("I like bees.", "Noted.")
+            await memory.settle(SECONDS)
+
+
+async def test_a_folder_whose_holder_was_killed_is_worked_on_at_once(tmp_path: Path) -> None:
+    """The lock on the folder proves it dead: nobody waits for its leases to run out."""
+    settings = MemoryConfig(data_dir=tmp_path, run_worker=False)
+    async with MemoryService(settings, embedder=HashEmbedder()) as service:
+        memory, now = service.agent("ann", "chat"), service.clock.now()
+        await memory.add_user_message("I live in Ulm.")
+        names = [lease_name(stage, memory.scope) for stage in STAGES]
+        await service.core.store.acquire_leases(names, "killed", now=now, until=now + timedelta(hours=1))
+    async with MemoryService(MemoryConfig(data_dir=tmp_path), embedder=HashEmbedder()) as service:
+        await service.agent("ann", "chat").settle(SECONDS)

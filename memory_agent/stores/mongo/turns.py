@@ -468,6 +468,18 @@ class MongoWork(MongoSegments):
         return int(result.modified_count)
 
     @bounded
+    async def bring_back(self, *, now: datetime, beyond: datetime) -> int:
+        due, lasting = {"due_at": {"$gt": beyond}}, {"until": {"$gt": beyond}}
+        results = [
+            await self._turns.update_many(due, {"$set": {"due_at": now}}),
+            await self._erasures.update_many(due, {"$set": {"due_at": now}}),
+            await self._leases.update_many(
+                {**lasting, "_id": {"$nin": list(OUTAGE_NAMES)}}, {"$set": {"until": now}}
+            ),
+        ]
+        return sum(result.modified_count for result in results)
+
+    @bounded
     async def status(self, scope: Scope | Tenant | None, *, now: datetime) -> MemoryStatus:
         where = scope_filter(scope)
         erasures = scope_filter(scope)

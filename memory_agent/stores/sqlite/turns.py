@@ -298,6 +298,25 @@ class SqliteWork(SqliteConnection):
         sql = f"UPDATE turns SET due_at = ?, parked = 0, attempts = 0 WHERE {where}"
         return await self._execute(sql, [milliseconds(now), *where.values])
 
+    async def bring_back(self, *, now: datetime, beyond: datetime) -> int:
+        times = [milliseconds(now), milliseconds(beyond)]
+
+        def brought(db: sqlite3.Connection) -> int:
+            outages = [*times, dump_json(OUTAGE_NAMES)]
+            leases = (
+                "UPDATE leases SET until = ? WHERE until > ? AND name NOT IN (SELECT value FROM json_each(?))"
+            )
+            return sum(
+                db.execute(sql, values).rowcount
+                for sql, values in (
+                    ("UPDATE turns INDEXED BY turns_due_stage SET due_at = ? WHERE due_at > ?", times),
+                    ("UPDATE erasures SET due_at = ? WHERE due_at > ?", times),
+                    (leases, outages),
+                )
+            )
+
+        return await self._write(brought)
+
     async def status(self, scope: Scope | Tenant | None, *, now: datetime) -> MemoryStatus:
         return await self._read(lambda db: _status(db, scope, now))
 

@@ -199,6 +199,17 @@ class DictionaryWork(Noun):
             self._change(turn, due_at=now, parked=False, attempts=0)
         return len(parked)
 
+    async def bring_back(self, *, now: datetime, beyond: datetime) -> int:
+        leases = self._database.leases
+        late = [turn for turn in self._turns_of(None) if turn.due_at is not None and turn.due_at > beyond]
+        lasting = [
+            name for name, lease in leases.items() if lease.until > beyond and name not in OUTAGE_NAMES
+        ]
+        for turn in late:
+            self._change(turn, due_at=now)
+        leases.update({name: replace(leases[name], until=now) for name in lasting})
+        return len(late) + len(lasting)
+
     async def status(self, scope: Scope | Tenant | None, *, now: datetime) -> MemoryStatus:
         turns = self._turns_of(scope)
         owed = [turn for turn in turns if turn.pending]
