@@ -35,13 +35,12 @@ from memory_agent.conversations.older_messages import (
 )
 from memory_agent.domain import ContextBlock, ContextLine, prompt_text
 from memory_agent.errors import ConfigError
-from memory_agent.messages import InvokedModel, read_messages, read_prompt
+from memory_agent.messages import InvokedModel, PlainMessage, read_messages, read_prompt
 from memory_agent.text.code.lines import canonical_language, is_found, programming_language, talks_of_code
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
-    from memory_agent.messages import PlainMessage
     from memory_agent.ports import LLM, Embedder, Redactor, TokenCounter
 
 log = logging.getLogger(__name__)
@@ -256,7 +255,7 @@ class HybridMemoryStrategy:
 
         `config`: the settings in force, where they are not this strategy's own.
         """
-        [read] = read_messages([message])
+        read = message if isinstance(message, PlainMessage) else read_messages([message])[0]
         config, language = config or self.config, self._older.code_in(read.content)
         bonus = 0.0 if language is None else self._priorities.get(language, config.code_retention_priority)
         return message_score(len(read.content), code_bonus=bonus)
