@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from memory_agent.errors import StoreUnavailable
+from memory_agent.errors import NotOpen, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -19,6 +20,31 @@ COSTLY_TRIES: Final = 20
 _PATIENT_AFTER: Final = 3
 _PAUSE_SECONDS: Final = 0.002
 _LONGEST_PAUSE_SECONDS: Final = 0.1
+
+
+class Home:
+    """The process and the event loop in which something was opened, and which it belongs to."""
+
+    def __init__(self) -> None:
+        self.process, self.loop = os.getpid(), asyncio.get_running_loop()
+
+    @property
+    def is_here(self) -> bool:
+        """False in a process that was forked since."""
+        return self.process == os.getpid()
+
+    def check(self, what: str) -> None:
+        """Raise NotOpen in a process that was forked since and on another event loop, where `what` would wait for ever."""
+        if not self.is_here:
+            raise NotOpen(f"this {what} was opened before the process forked; open one in each process")
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        if here is not self.loop:
+            raise NotOpen(
+                f"this {what} was opened on another event loop, which it belongs to; ask it there, or open one here"
+            )
 
 
 class Tries:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import logging
 import os
 import platform
+import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -16,7 +18,7 @@ from memory_agent.agent.agent import MemoryAgent
 from memory_agent.agent.search import search_turns
 from memory_agent.checks import checked_id
 from memory_agent.clock import SystemClock
-from memory_agent.concurrency import together
+from memory_agent.concurrency import Home, together
 from memory_agent.config import MemoryConfig
 from memory_agent.conversations.people import check_user, checked_limit, list_threads, list_users
 from memory_agent.domain import (
@@ -203,6 +205,10 @@ class Upkeep:
 
 log = logging.getLogger(__name__)
 
+_OPEN: Final[set[MemoryService]] = set()
+"""Services of this process that are open, which nobody else may hold on to."""
+_LEAVING_SECONDS: Final = 10.0
+
 _SETTLE_PATIENCE_SECONDS = 60.0  # longer than a server takes to restart
 _SETTLE_COUNT_SECONDS = 1.0
 _UNREAD_KEPT = 10_000  # states of threads, by a hash each
@@ -212,8 +218,11 @@ class MemoryService(Upkeep):
     """Everything that agents of one application share. Use as `async with MemoryService(cfg) as service:`.
 
     One service lives on one event loop. Closing it finishes the stage in hand and leaves the rest owed; the next
-    start resumes.
+    start resumes. One that is not closed is closed with its event loop, or with the process, and a warning says so.
     """
+
+    ends_quietly = False
+    """Whether nobody is to be warned that it was left open."""
 
     def __init__(
         self,
@@ -249,6 +258,8 @@ class MemoryService(Upkeep):
         self._core: Core | None = None
         self._working: asyncio.Task[None] | None = None
         self._unread: dict[int, tuple[tuple[str, ...], str]] = {}
+        self._home: Home | None = None
+        self._guard: asyncio.Task[None] | None = None
 
     # --- lifecycle -------------------------------------------------------------------------------------------
     async def __aenter__(self) -> Self:
@@ -260,6 +271,7 @@ class MemoryService(Upkeep):
         if self._stack is not None:
             raise NotOpen("this service is open already; use one `async with` per service")
         self.cfg.use()
+        await _close_those_of_ended_loops()
         async with contextlib.AsyncExitStack() as stack:
             self._core = wire(await open_adapters(self.cfg, self.clock, self._overrides, stack))
             await stack.enter_async_context(repeating(self._core.housekeep, IDLE_SECONDS / 2))
@@ -267,23 +279,46 @@ class MemoryService(Upkeep):
                 self._working = await stack.enter_async_context(running(self._core.worker))
                 stack.callback(setattr, self, "_working", None)
             self._stack = stack.pop_all()
+        self._home = Home()
+        self._guard = asyncio.create_task(self._close_with_loop(), name="memory-agent guard")
+        _keep_until_closed(self)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Finish the stage in hand and close everything; what is still pending is done after the next start."""
         stack, self._stack = self._stack, None
+        _OPEN.discard(self)
         try:
             if stack is not None:
                 await stack.aclose()
         finally:
             self._core = None
+            if self._guard is not None and self._guard is not asyncio.current_task():
+                self._guard.cancel()
+
+    async def _close_with_loop(self) -> None:
+        """Wait until the event loop ends, which cancels every task, and close what nobody has closed by then."""
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            await asyncio.sleep(0)  # whoever is about to close it is cancelled as well
+            if self._stack is not None:
+                _warn_of(self)
+                with contextlib.suppress(asyncio.CancelledError):  # the worker's, which was cancelled too
+                    await self.close()
+            raise
 
     @property
     def core(self) -> Core:
-        """Every open part. Raises NotOpen outside `async with`."""
-        if self._core is None:
+        """Every open part. Raises NotOpen outside `async with`, on another event loop, and in a process forked since."""
+        if self._core is None or self._home is None:
             raise NotOpen("this service is not open; use `async with MemoryService(...) as service:`")
+        self._home.check("service")
         return self._core
 
     # --- agents ----------------------------------------------------------------------------------------------
@@ -540,3 +575,45 @@ class MemoryService(Upkeep):
         Turns that are written after this call began are not touched. Raises InvalidInput for an empty id.
         """
         return await self.core.forgetter.forget(Scope.of(user_id, tenant=tenant), None)
+
+
+# --- what nobody closed --------------------------------------------------------------------------------------
+def _warn_of(service: MemoryService) -> None:
+    if not service.ends_quietly:
+        where = service.cfg.data_dir if service.cfg.embedded else service.cfg.db_name
+        log.warning(
+            "the MemoryService of %s was left open. Nothing acknowledged is lost, and what is pending is done after the next"
+            " start; use `async with`, or `await service.close()`",
+            where,
+        )
+
+
+def _keep_until_closed(service: MemoryService) -> None:
+    global _is_told_of_exit
+    _OPEN.add(service)
+    if not _is_told_of_exit:
+        _is_told_of_exit = True
+        # Before executors of threads stop, by which everything is closed; `atexit` comes after that.
+        getattr(threading, "_register_atexit", atexit.register)(_close_at_exit)
+
+
+_is_told_of_exit = False
+
+
+def _close_at_exit() -> None:
+    """The process ends: close services whose event loop runs in another thread still, and tell of the others."""
+    for service, home in [(each, each._home) for each in _OPEN]:
+        if home is None or not home.is_here:
+            continue
+        _warn_of(service)
+        if home.loop.is_running():
+            with contextlib.suppress(Exception):
+                asyncio.run_coroutine_threadsafe(service.close(), home.loop).result(_LEAVING_SECONDS)
+
+
+async def _close_those_of_ended_loops() -> None:
+    """Give back what services hold whose event loop was closed without them: their data_dir, for one."""
+    for service in [each for each in _OPEN if each._home is not None and each._home.loop.is_closed()]:
+        _warn_of(service)
+        with contextlib.suppress(Exception, asyncio.CancelledError):  # what is bound to that loop
+            await service.close()

@@ -25,6 +25,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from memory_agent import __version__
+from memory_agent.concurrency import Home
 from memory_agent.config import ENV_PREFIX, MemoryConfig
 from memory_agent.domain import DEFAULT_TENANT
 from memory_agent.errors import (
@@ -265,12 +266,14 @@ class Connection:
         self._transport = transport
         self._trust_env = trust_env
         self._http: httpx.AsyncClient | None = None
+        self._home: Home | None = None
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     async def open(self) -> None:
         """Be ready to send; nothing is sent. Raises NotOpen if it is open already."""
         if self._http is not None:
             raise NotOpen("this client is open already; use one `async with` per client")
+        self._home = Home()
         self._http = self._given or httpx.AsyncClient(
             transport=self._transport,
             trust_env=self._trust_env,
@@ -344,8 +347,9 @@ class Connection:
                 raise self._failure(call, exc).error from exc
 
     def _opened(self) -> httpx.AsyncClient:
-        if self._http is None or self._http.is_closed:
+        if self._http is None or self._home is None or self._http.is_closed:
             raise NotOpen("this client is not open; use `async with MemoryClient(...) as memory:`")
+        self._home.check("client")
         return self._http
 
     def _request(self, call: Call, headers: Mapping[str, str] | None = None) -> httpx.Request:

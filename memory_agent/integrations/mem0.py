@@ -586,7 +586,9 @@ def _service_of(config: MemoryConfig | None) -> Service:
         return ServiceClient(config.service_url, api_key=None if key is None else key.get_secret_value())
     from memory_agent.service import MemoryService
 
-    return MemoryService(config)
+    service = MemoryService(config)
+    service.ends_quietly = True  # what is written for mem0 closes nothing
+    return service
 
 
 def settings_of(config_dict: Mapping[str, Any]) -> MemoryConfig:
@@ -634,13 +636,12 @@ class Memory:
     """mem0's Memory: `AsyncMemory` on an event loop in a thread of its own, closed when the program ends."""
 
     def __init__(self, config: MemoryConfig | None = None, *, tenant: str = DEFAULT_TENANT) -> None:
-        started: Future[_Running] = Future()
-        thread = threading.Thread(target=_run, args=(started,), name="memory_agent mem0", daemon=True)
-        thread.start()
-        self._loop, stop = started.result()
-        self._process = os.getpid()
         self._memory = AsyncMemory(config, tenant=tenant)
-        self._end = weakref.finalize(self, _end, self._loop, stop, thread, self._memory)
+        self._process = os.getpid()
+        self._starting = threading.Lock()
+        self._running: _Running | None = None
+        self._end: Callable[[], object] = int
+        """Ends the thread, once there is one."""
 
     @classmethod
     def from_config(cls, config_dict: Mapping[str, Any]) -> Self:
@@ -656,14 +657,28 @@ class Memory:
         self.close()
 
     def close(self) -> None:
-        """Close the memory for good."""
-        self._end()
+        """Close the memory. Another call opens it again."""
+        with self._starting:
+            self._running = None
+            self._end()
 
     def _wait(self, call: Coroutine[Any, Any, R]) -> R:
         if os.getpid() != self._process:  # a fork takes no threads along, and nobody would ever answer
             call.close()
             raise NotOpen("this Memory was made before the process forked; make one in each process")
-        return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+        with self._starting:
+            if self._running is None:
+                self._running = self._start()
+            loop, _ = self._running
+        return asyncio.run_coroutine_threadsafe(call, loop).result()
+
+    def _start(self) -> _Running:
+        started: Future[_Running] = Future()
+        thread = threading.Thread(target=_run, args=(started,), name="memory_agent mem0", daemon=True)
+        thread.start()
+        loop, stop = started.result()
+        self._end = weakref.finalize(self, _end, loop, stop, thread, self._memory)
+        return loop, stop
 
     add = _waits(AsyncMemory.add)
     get = _waits(AsyncMemory.get)

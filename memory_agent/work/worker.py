@@ -306,8 +306,9 @@ class Worker:
                 loops.create_task(self._loop(kind.stage, functools.partial(self._step, kind)))
 
     async def _loop(self, name: str, step: Callable[[], Awaitable[bool]]) -> None:
-        failures = 0
-        while not self._stopping:
+        failures, task = 0, asyncio.current_task()
+        # A cancellation counts even if what was awaited swallowed it, or an event loop that ends would wait for ever.
+        while not (self._stopping or (task is not None and task.cancelling())):
             self._woken[name].clear()
             worked, pause = False, POLL_SECONDS
             try:

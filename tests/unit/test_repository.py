@@ -140,7 +140,7 @@ ROOMS = {
     "conformance": "errors",
     "strategy": "errors domain ports messages text context conversations config adapters",
     "wire": "errors checks domain facts topics agent",
-    "client": "errors checks domain keys facts topics context conversations work config agent service wire",
+    "client": "errors checks domain concurrency keys facts topics context conversations work config agent service wire",
     "integrations": "errors checks domain ports messages llm strategy concurrency lazily config agent service client",
     "hooks": "errors checks domain agent service client",
     "demo": "errors domain config agent service",
