@@ -34,7 +34,7 @@ class Home:
         return self.process == os.getpid()
 
     def check(self, what: str) -> None:
-        """Raise NotOpen in a process that was forked since and on another event loop, where `what` would wait for ever."""
+        """Raise NotOpen where `what` would wait for ever: in a forked process and on another event loop."""
         if not self.is_here:
             raise NotOpen(f"this {what} was opened before the process forked; open one in each process")
         try:

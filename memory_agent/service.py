@@ -290,7 +290,7 @@ class MemoryService(Upkeep):
         await self.close()
 
     async def close(self) -> None:
-        """Finish the stage in hand and close everything; what is still pending is done after the next start."""
+        """Finish the stage in hand and close everything; what is pending is done after the next start."""
         stack, self._stack = self._stack, None
         _OPEN.discard(self)
         try:
@@ -302,7 +302,7 @@ class MemoryService(Upkeep):
                 self._guard.cancel()
 
     async def _close_with_loop(self) -> None:
-        """Wait until the event loop ends, which cancels every task, and close what nobody has closed by then."""
+        """Close with the event loop, which cancels every task as it ends, what nobody has closed by then."""
         try:
             await asyncio.get_running_loop().create_future()
         except asyncio.CancelledError:
@@ -315,7 +315,7 @@ class MemoryService(Upkeep):
 
     @property
     def core(self) -> Core:
-        """Every open part. Raises NotOpen outside `async with`, on another event loop, and in a process forked since."""
+        """Every open part. Raises NotOpen outside `async with`, on another event loop and in a forked process."""
         if self._core is None or self._home is None:
             raise NotOpen("this service is not open; use `async with MemoryService(...) as service:`")
         self._home.check("service")
@@ -601,7 +601,7 @@ _is_told_of_exit = False
 
 
 def _close_at_exit() -> None:
-    """The process ends: close services whose event loop runs in another thread still, and tell of the others."""
+    """Close services whose event loop still runs in another thread, and tell of all that are open."""
     for service, home in [(each, each._home) for each in _OPEN]:
         if home is None or not home.is_here:
             continue
