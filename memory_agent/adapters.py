@@ -73,6 +73,8 @@ class Adapters:
     redact: Redactor | None
     counter: TokenCounter
     spotter: EntitySpotter
+    alone: bool
+    """No other process has the store, and none will while this one runs."""
 
 
 async def open_adapters(
@@ -109,6 +111,7 @@ async def open_adapters(
         redact=redact,
         counter=make_counter(),
         spotter=spotter,
+        alone=alone,
     )
 
 

@@ -266,6 +266,7 @@ def _make_forgetter(
             seconds=max(on.cfg.lease_seconds, IDLE_SECONDS) + _LAST_PASS_MARGIN_SECONDS
         ),
         lease=timedelta(seconds=on.cfg.lease_seconds),
+        alone=on.alone,
         server_tiers=_files_of_chroma(on.cfg),
     )
 

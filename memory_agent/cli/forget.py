@@ -45,9 +45,13 @@ from memory_agent.work.forget import remains_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from memory_agent.client import ServiceClient
+    from memory_agent.service import MemoryService
     from memory_agent.topics.sweep import SweepAction, SweepProgress, SweepReport
 
 app = MemoryTyper()
+
+_LOOK_SECONDS: Final = 0.25
 
 
 # --- forgetting ----------------------------------------------------------------------------------------------
@@ -60,6 +64,9 @@ def forget(
     receipts: Path | None = option(
         "--from", "Receipts (`erasures --jsonl`) of what to erase again.", metavar="FILE"
     ),
+    wait: bool = flag(
+        "--wait", "Return when nothing is left in our files either: seconds, on servers ten minutes and more."
+    ),
     yes: Yes = False,
 ) -> None:
     """Erase turns from every tier and index, for good, with a receipt.
@@ -71,7 +78,7 @@ def forget(
 
     Examples:
         memory-agent forget --user ada --thread work --turn 01890a5d-ac96-774b-bcce-b302099a8057
-        memory-agent forget --user ada --whole-user --yes
+        memory-agent forget --user ada --whole-user --yes --wait
         memory-agent forget --from receipts.jsonl --yes
     """
     if (bool(turn), whole_thread, whole_user, receipts is not None).count(True) != 1:
@@ -87,7 +94,7 @@ def forget(
         what += f" of tenant {where.tenant!r}"
     if not yes:
         typer.confirm(f"Erase {what} for good?", abort=True, err=True)
-    asyncio.run(_erase(where, turn or [], whole_user=whole_user))
+    asyncio.run(_erase(where, turn or [], whole_user=whole_user, wait=wait))
 
 
 async def _erase_again(where: ThreadOptions, file: Path, *, yes: bool) -> None:
@@ -106,10 +113,10 @@ async def _erase_again(where: ThreadOptions, file: Path, *, yes: bool) -> None:
         )
 
 
-async def _erase(where: ThreadOptions, turn_ids: Sequence[str], *, whole_user: bool) -> None:
+async def _erase(where: ThreadOptions, turn_ids: Sequence[str], *, whole_user: bool, wait: bool) -> None:
     """Erase the turns named, or the whole thread if none is, or the whole user."""
-    # Erasing needs no worker; its last pass is due later than this command lives.
-    async with opened(where.data_dir) as service:
+    # Erasing needs no worker; what follows is a worker's.
+    async with opened(where.data_dir, works=wait) as service:
         agent = where.agent(service)
         await say_if_unknown(agent, reach="user" if whole_user else "thread")
         if whole_user:
@@ -118,16 +125,29 @@ async def _erase(where: ThreadOptions, turn_ids: Sequence[str], *, whole_user: b
             receipt = await agent.forget(list(turn_ids), missing_ok=False)
         else:
             receipt = await agent.clear()
+        state = await _state_at_the_end(service, receipt.id) if wait else None
     if where.as_json:
-        print_json(receipt)
+        print_json(receipt if state is None else {**dataclasses.asdict(receipt), "state": state})
         return
     rows, changes = many(receipt.search_rows, "search row"), many(receipt.fact_changes, "fact change")
     out.print(
         f"Erased {many(receipt.turns, 'turn')}, {rows}, {changes} and {many(receipt.vectors, 'vector')}."
     )
     for tier in receipt.tiers:
-        if tier.note:
+        if tier.note and not (state is not None and tier.state == "owed"):
             note(f"{tier.tier} ({tier.state}): {tier.note}.")
+    if state is not None:
+        note(f"Complete: {_STATES[state]}.")
+
+
+async def _state_at_the_end(service: MemoryService | ServiceClient, receipt_id: str) -> str:
+    """Wait for the last pass and for the files; what the receipt says then."""
+    note("Erased; waiting for the last look and for the files (ctrl-C leaves that to a worker) …")
+    while True:
+        (state,) = [each.state for each in await service.erasures() if each.id == receipt_id]
+        if state not in ("owed", "swept"):
+            return state
+        await asyncio.sleep(_LOOK_SECONDS)
 
 
 # --- the sweep -----------------------------------------------------------------------------------------------

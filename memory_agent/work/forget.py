@@ -3,16 +3,18 @@
 A forget call is recorded first, as owed work, so that it is finished whatever dies in between. It then runs
 twice. The first pass, within the call, erases from the document store, the vector index and this process's
 caches. The last pass comes when no lease that was live at the time of the call can be live any more and no other
-process can hold the turns in memory: it removes what a worker may have written for a turn that was forgotten
-under its hands, and the stubs that told other processes to drop the turns. After some last passes the store's own files are
-written anew, once for all of them.
+process can hold the turns in memory; where this process alone has the store, as soon as no stage is at them any more. It
+removes what a worker may have written for a turn that was forgotten under its hands, and the stubs that told other
+processes to drop the turns. After some last passes the store's own files are written anew, once for all of them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
+import time
 import uuid
 from collections import defaultdict
 from dataclasses import dataclass, replace
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Sequence
     from pathlib import Path
 
-    from memory_agent.domain import ErasureReceipt
+    from memory_agent.domain import ErasureReceipt, Lease
     from memory_agent.ports import Clock, DocumentStore, MetaStore, VectorIndex
 
 
@@ -92,6 +94,24 @@ async def _copied(store: DocumentStore, user_id: str, clock: Clock) -> None:
         now = await store.load_lease(_copying(user_id))
 
 
+def _is_in_hand(erasure: Erasure, leases: Iterable[Lease]) -> bool:
+    """True if whoever has one of the leases may have read the user's turns before the first pass was through."""
+    return any(
+        lease.since <= erasure.due_at and _of_user(lease.name) in (None, erasure.scope.user_id)
+        for lease in leases
+        if not lease.name.startswith("erasure")
+    )
+
+
+def _of_user(lease: str) -> str | None:
+    """The user whose thread a lease is on; None if it is on something else."""
+    try:
+        user_id, _ = json.loads(lease.partition(":")[2])
+    except (TypeError, ValueError):
+        return None
+    return str(user_id)
+
+
 log = logging.getLogger(__name__)
 
 _BATCH: Final = 500
@@ -99,6 +119,7 @@ _COPYING_AT_MOST: Final = timedelta(seconds=30)
 _COPYING_POLL_SECONDS: Final = 0.02
 _OWED_LOOKED_AT: Final = 10_000
 _DUE_ERASURES: Final = 500
+_LEASES: Final = 10_000
 _AT_ONCE: Final = 20
 """Erasures, or users whose last passes are due, before the worker looks whether it is to stop."""
 _RETRY: Final = timedelta(seconds=5)
@@ -129,11 +150,14 @@ class Forgetter:
     last_pass_after: timedelta
     """Longer than any lease, and than an index stays in memory unused."""
     lease: timedelta
+    alone: bool = False
+    """No other process has the store: the last pass comes as soon as no stage is at the user's turns that was before."""
     server_tiers: tuple[ErasedTier, ...] = ()
     """Files of servers that this process does not know how to empty."""
     _hasher: Hasher | None = None
     _files_due_at: datetime | None = None
     """When files are to be written anew; None before it was looked whether any are."""
+    _files_took: timedelta = timedelta(0)
 
     async def forget(
         self,
@@ -173,6 +197,15 @@ class Forgetter:
         await _copied(self.store, scope.user_id, self.clock)
         return await self._first_pass(erasure, resumed=False)
 
+    @property
+    def _last_pass_after(self) -> timedelta:
+        # A moment, so that no stub and no lease of before is as old as the pass.
+        return timedelta(milliseconds=1) if self.alone else self.last_pass_after
+
+    @property
+    def _files_after(self) -> timedelta:
+        return min(20 * self._files_took, _FILES_AFTER) if self.alone else _FILES_AFTER
+
     async def _check_known(self, scope: Scope, turn_ids: Sequence[str]) -> None:
         known = {turn.id for turn in await self.store.list_turns(scope, ids=turn_ids)}
         unknown = [turn_id for turn_id in turn_ids if turn_id not in known]
@@ -193,6 +226,9 @@ class Forgetter:
         A user's last passes are one: it looks through everything of the user, however many calls it is for.
         """
         due = await self.store.due_erasures(self.clock.now(), limit=_DUE_ERASURES)
+        if self.alone and any(erasure.swept for erasure in due):
+            leases = await self.store.held_leases(self.clock.now(), limit=_LEASES)
+            due = [erasure for erasure in due if not (erasure.swept and _is_in_hand(erasure, leases))]
         together: dict[tuple[bool, str], dict[str, Erasure]] = {}
         for erasure in due:
             whose = (erasure.swept, erasure.scope.user_id if erasure.swept else erasure.id)
@@ -231,7 +267,7 @@ class Forgetter:
         await self._drop_replies(erasure.scope)
         renewed = await self.renew_topics(erasure.scope.user)
         await self.renew_facts(erasure.scope)
-        due_at = self.clock.now() + (_RETRY if vectors is None else self.last_pass_after)
+        due_at = self.clock.now() + (_RETRY if vectors is None else self._last_pass_after)
         await self.store.put_erasure(replace(erasure, due_at=due_at, swept=vectors is not None))
         return ForgetReceipt(
             id=erasure.id,
@@ -258,7 +294,9 @@ class Forgetter:
             ErasedTier(
                 tier="last_pass",
                 state="owed",
-                note=f"a worker looks once more from {last_pass_at:%H:%M} UTC on",
+                note="a worker looks once more within seconds"
+                if self.alone
+                else f"a worker looks once more from {last_pass_at:%H:%M} UTC on",
             ),
             *await self.store.file_tiers(),
             *self.server_tiers,
@@ -282,7 +320,7 @@ class Forgetter:
             await self._owe_compress(thread, now)
         vectors = await self._erase_vectors(erasures)
         if vectors is None or swept != ErasedCounts():
-            due_at = now + (_RETRY if vectors is None else self.last_pass_after)
+            due_at = now + (_RETRY if vectors is None else self._last_pass_after)
             for erasure in erasures:
                 await self.store.put_erasure(replace(erasure, due_at=due_at))
             return
@@ -301,12 +339,13 @@ class Forgetter:
             await self.store.put_receipt(replace(receipt, state="swept"))
             await self.store.end_erasure(erasure)
         if self._files_due_at is None or self._files_due_at == _NEVER:
-            self._files_due_at = now + _FILES_AFTER
+            self._files_due_at = now + self._files_after
 
     async def rewrite_files(self, holder: str) -> bool:
         """Write the store's files anew if last passes are through since the last time; whether there was anything to do.
 
-        Some minutes after the first of them, so that many forget calls cost it once.
+        Some time after the first of them, so that many forget calls cost it once: where nobody else has the store, twenty times as long
+        as it took the last time.
         """
         now = self.clock.now()
         if self._files_due_at is not None and now < self._files_due_at:
@@ -318,8 +357,10 @@ class Forgetter:
         ):
             self._files_due_at = _NEVER if not waiting else now + _FILES_AFTER
             return False
+        began = time.monotonic()
         try:
             own = await self.store.rewrite_files()
+            self._files_took = timedelta(seconds=time.monotonic() - began)
             for receipt in waiting:
                 await self.store.put_receipt(replace(receipt, state="erased" if own else "operator"))
             self._files_due_at = _NEVER
@@ -422,7 +463,7 @@ class Forgetter:
 
     async def _sweep(self, erasure: Erasure) -> ErasedCounts:
         now, scope = self.clock.now(), erasure.scope
-        return await self.store.sweep_orphans(scope, stubs_before=now - self.last_pass_after, now=now)
+        return await self.store.sweep_orphans(scope, stubs_before=now - self._last_pass_after, now=now)
 
     async def _erase_vectors(self, erasures: Sequence[Erasure]) -> int | None:
         """Delete the vectors of the user's turns that are gone; a turn that the scopes spared keeps its own.

@@ -278,5 +278,6 @@ def test_forgotten_is_counted_and_gone(quick: Quick) -> None:
     assert quick.json("status")["turns"] == 2
     assert quick.json("forget", "--turn", found, "--yes")["turns"] == 1
     assert "forgotten already" in quick("forget", "--turn", found, "--yes", code=1).stderr
-    assert quick.json("forget", "--whole-user", "--yes")["turns"] == 1
+    assert quick.json("forget", "--whole-user", "--yes", "--wait")["state"] == "erased"
+    assert {one["state"] for one in quick.json("erasures")} == {"erased"}
     assert quick.json("status")["turns"] == 0

@@ -88,7 +88,7 @@ class SqliteForgetting(SqliteConnection):
         return True
 
     async def file_tiers(self) -> tuple[ErasedTier, ...]:
-        note = "the worker writes the SQLite file anew within some minutes of the last pass"
+        note = "a worker writes the SQLite file anew after the last pass"
         return (ErasedTier(tier="files", state="owed", note=note),)
 
     async def erase_turns(self, erasure: Erasure, *, now: datetime, limit: int) -> ErasedCounts:
@@ -245,13 +245,14 @@ def _sweep(db: sqlite3.Connection, user_id: str, stubs_before: datetime, now: da
     )
     documents = db.execute("SELECT thread_id FROM facts WHERE user_id = ?", [user_id]).fetchall()
     reset_facts(db, user_id, {thread_id: 0 for (thread_id,) in documents})
-    # A stub numbered below `now` cannot be the one that keeps the next number from being given twice.
-    db.execute(
-        "DELETE FROM search_rows WHERE user_id = ? AND erased_at < ? AND index_seq < ?",
-        [user_id, milliseconds(stubs_before), milliseconds(now)],
-    )
+    # One numbered below `now`, or not the last, cannot be what keeps the next number from being given twice.
+    last = "(SELECT max(index_seq) FROM search_rows WHERE user_id = ?1)"
+    stubs = "FROM search_rows WHERE user_id = ?1 AND erased_at < ?2"
+    seen = [user_id, milliseconds(stubs_before)]
+    db.execute(f"DELETE {stubs} AND index_seq < max(?3, {last})", [*seen, milliseconds(now)])
     hash_remains(db, user_id)
-    return counts
+    # What has to stay takes another pass.
+    return counts + ErasedCounts(search_rows=scalar(db, f"SELECT count(*) {stubs}", seen))
 
 
 def _erase_remains(db: sqlite3.Connection, scope: Scope, before_id: str) -> None:
