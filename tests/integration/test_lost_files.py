@@ -1,4 +1,4 @@
-"""Files that were lost, emptied, replaced, cut or damaged while nobody used them: it is told at open, and nothing is written."""
+"""Files that were lost, emptied, replaced, cut or damaged: it is told at open or at the next write, and nothing is written."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import asyncio
 import random
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService
-from memory_agent.errors import MemoryAgentError, StoreError
+from memory_agent.errors import MemoryAgentError, StoreError, StoreUnavailable
 from memory_agent.stores.sqlite.connection import mark_of, read_mark
+from memory_agent.testing import HashEmbedder
 from tests.servers.forks import forks
 
 FILE = "memory_agent.sqlite3"
@@ -70,6 +72,42 @@ async def test_another_file_in_its_place_is_noticed(tmp_path: Path) -> None:
     assert await said(one, "and more") == ["hello", "and more"]
     (one / FILE).write_bytes(early)
     await refused(one, "has lost its last 1 changes")
+
+
+def _replace(folder: Path) -> None:
+    shutil.copy(folder / FILE, folder / "copy")
+    (folder / "copy").replace(folder / FILE)
+
+
+@pytest.mark.parametrize(
+    "lose",
+    [
+        shutil.rmtree,
+        lambda folder: (folder / FILE).unlink(),
+        lambda folder: (folder / f"{FILE}-wal").unlink(),
+        lambda folder: folder.rename(folder.with_name("moved")),
+        _replace,
+    ],
+    ids=["folder", "file", "log", "moved", "replaced"],
+)
+async def test_what_happens_to_the_file_in_use_is_noticed_by_the_next_write(
+    lose: Callable[[Path], object], tmp_path: Path
+) -> None:
+    """Which is refused, for nobody would find it again; a folder that is back where it was is written to as before."""
+    folder = tmp_path / "data"
+    cfg = MemoryConfig(data_dir=folder, run_worker=False)
+    async with MemoryService(cfg, embedder=HashEmbedder()) as service:
+        memory = service.agent("ada", "chat")
+        await memory.add_user_message("hello")
+        lose(folder)
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable, match=r"is not where it was: .* removed, moved or replaced"):
+                await memory.add_user_message("lost")
+        assert len(await memory.fetch_short_term()) == 1
+        if (moved := tmp_path / "moved").exists():
+            moved.rename(folder)
+            await memory.add_user_message("after")
+            assert len(await memory.fetch_short_term()) == 2
 
 
 KILLED = """

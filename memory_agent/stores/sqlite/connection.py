@@ -228,6 +228,8 @@ class SqliteConnection:
         self._reader: _Lane | None = None
         self._opening = asyncio.Lock()
         self._marker = Marker(self._path)
+        self._files: list[tuple[int, int] | None] = []
+        """Device and number of the file and of its log, by which they are known from others of the same name."""
 
     async def open(self) -> None:
         async with self._opening:
@@ -241,6 +243,7 @@ class SqliteConnection:
                 await _close(writer, reader)
                 self._marker.close()
                 raise
+            self._files = self._found_files()
             self._writer, self._reader = writer, reader
 
     async def close(self) -> None:
@@ -301,6 +304,18 @@ class SqliteConnection:
     def _committed(self, connection: sqlite3.Connection) -> None:
         """A write has been committed."""
         self._marker.put(connection)
+
+    def _found_files(self) -> list[tuple[int, int] | None]:
+        return [_identity(self._path), _identity(f"{self._path}-wal")]
+
+    def _check_place(self) -> None:
+        """Raise StoreUnavailable once the file or its log is gone or another one: what is written then is lost with it."""
+        if self._files != self._found_files():
+            raise StoreUnavailable(
+                f"{self._path} is not where it was: it or its log ({Path(self._path).name}-wal) was removed, moved or"
+                " replaced while in use. Nothing is stored until it is back; else end this process, restore a backup, and"
+                " start again"
+            )
 
     def _make_place(self) -> None:
         try:
@@ -363,11 +378,21 @@ class SqliteConnection:
                     return work(lane.connection)
                 with _transaction(lane.connection, mode):
                     result = work(lane.connection)
+                    if mode == "IMMEDIATE":
+                        self._check_place()
                 if mode == "IMMEDIATE":
                     self._committed(lane.connection)
                 return result
 
         return await lane.run(in_transaction)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 @contextmanager
