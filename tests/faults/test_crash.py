@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from memory_agent import MemoryAgent, MemoryConfig, MemoryService, StoreUnavailable
-from memory_agent.domain import shown
 from memory_agent.facts.fold import fold
 from memory_agent.models.local.embedder import LocalEmbedder
 from tests import profiles
@@ -48,7 +47,7 @@ async def check_everything(service: MemoryService, acknowledged: dict[int, tuple
     changes = await service.core.store.fact_changes(memory.scope)
     assert [change.turn_id for change in changes] == ids[::2]
     document = await service.core.store.load_facts(memory.scope)
-    assert shown(document.facts) == fold(changes) == {"location": LAST_TOWN}
+    assert document.facts == fold(changes) == {"location": LAST_TOWN}
 
 
 def read_log(log: Path) -> dict[int, tuple[list[str], int]]:

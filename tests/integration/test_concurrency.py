@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService, Turn
-from memory_agent.domain import shown
 from memory_agent.facts.fold import fold
 from memory_agent.testing import HashEmbedder
 from tests import profiles
@@ -94,7 +93,7 @@ async def test_two_workers_on_three_threads(
             ]
             last_town = turns[-2].content.removeprefix("I live in ").removesuffix(".")
             document = await one.core.store.load_facts(memory.scope)
-            assert shown(document.facts) == fold(changes) == {"location": last_town}
+            assert document.facts == fold(changes) == {"location": last_town}
             topics = await memory.topics(include_archived=True)
             assert sum(topic.total_messages for topic in topics) == len(turns)
             assert sum(topic.access_count + 1 for topic in topics) == len(turns) // 2

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from memory_agent import InvalidInput, MemoryService
-from memory_agent.domain import FactRecord, Message, shown
+from memory_agent.domain import FactRecord, Message
 from memory_agent.facts.fold import fold, fold_facts
 from memory_agent.testing import BruteForceIndex, ScriptedLLM
 from tests import profiles
@@ -104,14 +104,14 @@ async def check_whole(service: MemoryService) -> None:
     await service.settle(timeout=60)  # that slower one has turns read again
     changes = await service.core.store.fact_changes(memory.scope)
     document = await service.core.store.load_facts(memory.scope)
-    assert shown(document.facts) == fold(changes) == await memory.fetch_facts()
+    assert document.facts == fold(changes) == await memory.fetch_facts()
     turns = await service.core.store.list_turns(memory.scope)
     ids = {turn.id for turn in turns}
     assert all({*change.turns} <= ids for change in changes)
     stating = [turn.id for turn in turns if turn.role == "user"]
     extracted = Counter(change.turn_id for change in changes if change.turn_id is not None)
     assert extracted == dict.fromkeys(stating, 1)
-    check_history(await memory.fact_history(), shown(document.facts))
+    check_history(await memory.fact_history(), document.facts)
 
 
 def check_history(records: Sequence[FactRecord], document: Any) -> None:
@@ -172,7 +172,7 @@ async def test_a_document_that_a_kill_left_behind_is_healed_by_a_turn(settings: 
             await memory.add_user_message("Hello.")
             await memory.settle(30)
             document = await store.load_facts(memory.scope)
-            assert shown(document.facts) == await memory.fetch_facts() == {"plan": value}
+            assert document.facts == await memory.fetch_facts() == {"plan": value}
 
 
 # --- merging into one document -------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ async def test_several_writers_merge_into_one_document(settings: dict[str, Any])
         changes = await service.core.store.fact_changes(memory.scope)
         assert [change.seq for change in changes] == list(range(1, WRITERS * EACH + 1))
         document = await service.core.store.load_facts(memory.scope)
-        facts = shown(document.facts)
+        facts = document.facts
         assert facts == fold_facts(changes).document == await memory.fetch_facts()
         assert document.through == WRITERS * EACH
         expected = {"shared": set[str](), "lists": set[str]()}
