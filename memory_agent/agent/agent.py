@@ -419,6 +419,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
             return []
         if core.redact is not None and self._service.cfg.redact_before_storing:
             drafts = await redacted_drafts(core.redact, drafts, core.counter)
+        drafts = await core.spotter.named(drafts)
         await core.backlog.check_room()
         placement = await core.sessions.place(self.scope, drafts)
         try:

@@ -21,7 +21,7 @@ from memory_agent.context.items import (
 )
 from memory_agent.context.ledger import Packing
 from memory_agent.context.recollections import PRICES, cut_about, recalled_items, take_recollections
-from memory_agent.context.render import as_data, one_line
+from memory_agent.context.render import as_data, day_of, one_line
 from memory_agent.domain import ContextLine, MemoryContext
 from memory_agent.text.terms import count_terms
 
@@ -238,13 +238,18 @@ def _entity_items(packing: Packing, material: Material) -> list[Item]:
         packing.item(
             "entities",
             count.entity.term,
-            ContextLine(body=one_line(f"- {count.entity.kind}: {count.entity.name}")),
+            ContextLine(body=one_line(_mentions(count))),
             place=place,
             reason="named",
             score=float(count.count),
         )
         for place, count in enumerate(material.entities)
     ]
+
+
+def _mentions(count: EntityCount) -> str:
+    turns = "1 turn, on" if count.count == 1 else f"{count.count:,} turns, last on"
+    return f"- {count.entity.name} ({count.entity.kind}): mentioned in {turns} {day_of(count.last_at.date())}"
 
 
 def _topic_items(packing: Packing, topic: TopicLine | None) -> list[Item]:

@@ -309,7 +309,7 @@ class ContextReader:
             answer = replace(answer, recollections=found)
         (preserved, passed_over), counts, exchanges = await asyncio.gather(
             _or_degraded(self._preserved(scope, stand, window, wanted), _NOTHING_KEPT, "compression", down),
-            _or_degraded(self._entities_asked(scope, asked, searched, until), [], "entities", down),
+            _or_degraded(self._entities_asked(reach, asked, searched, until), [], "entities", down),
             _or_degraded(self._exchanges(reach, answer.recollections, until), Exchanges(), "long_term", down),
         )
         recollections, again = said_again(
@@ -422,10 +422,10 @@ class ContextReader:
             read *= 4
 
     async def _entities_asked(
-        self, scope: Scope, asked: Collection[Entity], searched: Searched | None, until: datetime | None
+        self, reach: Scope, asked: Collection[Entity], searched: Searched | None, until: datetime | None
     ) -> list[EntityCount]:
-        """The entities that the thread names and the question too."""
-        counts = await self._entities.count(scope, searched) if asked else []
+        """The entities that the question names, as what is recalled from has named them."""
+        counts = await self._entities.count(reach, searched) if asked else []
         return [each for each in counts if each.entity in asked and (until is None or each.first_at < until)]
 
     async def _exchanges(

@@ -87,14 +87,17 @@ class EntityCount:
     last_at: datetime
 
 
-def by_kind(counts: Iterable[EntityCount]) -> dict[str, list[str]]:
+def by_kind(entities: Iterable[EntityCount | Entity]) -> dict[str, list[str]]:
     """The names of each kind, each once; kinds and names in the order of their first mention.
 
-    Entities that the same turn mentions first keep the order in which `counts` has them.
+    `entities`: counts of them, or those of a turn. What one turn mentions first keeps the order that it has there.
     """
+    given = list(entities)
+    counts = [each for each in given if isinstance(each, EntityCount)]
+    counts.sort(key=lambda counted: (counted.first_at, counted.first_turn_id))
     names: dict[str, dict[str, None]] = {}
-    for counted in sorted(counts, key=lambda counted: (counted.first_at, counted.first_turn_id)):
-        names.setdefault(counted.entity.kind, {})[counted.entity.name] = None
+    for entity in (*(count.entity for count in counts), *(e for e in given if isinstance(e, Entity))):
+        names.setdefault(entity.kind, {})[entity.name] = None
     return {kind: list(its_names) for kind, its_names in names.items()}
 
 

@@ -63,7 +63,8 @@ class TurnDraft:
     call_size: int
     session_id: str | None = None
     entities: tuple[Entity, ...] = ()
-    """What the caller says it is about; what dictionaries find is not kept with the turn."""
+    given_entities: tuple[Entity, ...] | None = None
+    """Both as in `Turn`."""
     utc_offset_minutes: int | None = None
 
 
@@ -89,7 +90,9 @@ class Turn(OfThread):
     metadata: Mapping[str, Any]
     session_id: str | None = None
     entities: tuple[Entity, ...] = ()
-    """Those that the caller gave."""
+    """What it names: found by the dictionary at once and by a finder once it is indexed, and what the caller gave."""
+    given_entities: tuple[Entity, ...] | None = None
+    """Those of them that the caller gave; None: all."""
     utc_offset_minutes: int | None = None
     """How far its speaker's clock was ahead of UTC, in minutes; None if nothing told it."""
     topic_id: str | None = None
@@ -126,7 +129,12 @@ class Turn(OfThread):
         return at_offset(self.timestamp, self.utc_offset_minutes)
 
 
-_SAID: Final = ("role", "content", "speaker", "importance", "metadata", "entities")
+_SAID: Final = ("role", "content", "speaker", "importance", "metadata")
+
+
+def own_entities(turn: Turn | TurnDraft) -> tuple[Entity, ...]:
+    """The entities of a turn that the caller gave."""
+    return turn.entities if turn.given_entities is None else turn.given_entities
 
 
 def difference(draft: TurnDraft, turn: Turn) -> str | None:
@@ -137,6 +145,8 @@ def difference(draft: TurnDraft, turn: Turn) -> str | None:
     for name in _SAID:
         if getattr(draft, name) != getattr(turn, name):
             return name
+    if own_entities(draft) != own_entities(turn):
+        return "entities"
     return None if draft.timestamp in (draft.due_at, turn.timestamp) else "timestamp"
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Compression,
         CopiedTurn,
         DamagedRecord,
+        Entity,
         EntityCount,
         ErasedCounts,
         ErasedTier,
@@ -341,6 +342,12 @@ class RowStore(Protocol):
 
         Exact to half a step of the rows' vectors: all of the scope's are looked at, page by page, and none is kept. `vector`:
         float32, shape (dimension,), unit length. Raises ValueError if it has another dimension than the rows'.
+        """
+
+    async def name_entities(self, user_id: str, entities: Mapping[str, Sequence[Entity]]) -> None:
+        """Say what these turns of the user name (turn id -> all entities); those that the caller gave stay known.
+
+        Unknown and forgotten turns are passed over.
         """
 
     async def entity_counts(self, scope: Scope) -> list[EntityCount]:

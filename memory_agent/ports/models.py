@@ -166,7 +166,8 @@ class EntityFinder(Protocol):
     def find(self, texts: Sequence[str]) -> list[list[Entity]]:
         """The entities of each text, each once, in order of first mention; as many lists as texts.
 
-        Blocks: to be called off the event loop, in batches. May be called from several threads. Raises BackendError.
+        Blocks: it is called in a thread, in batches, from several threads at once. Whatever it raises counts as an outage, and so
+        does an answer that doesn't come for a minute (of a question: three seconds). A mapping of kind and name will do as well.
         """
 
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from memory_agent.domain import EntityCount
-from memory_agent.errors import BackendError
+from memory_agent.domain.recalled import said_in
+from memory_agent.domain.search import given_entities
+from memory_agent.domain.turns import own_entities
+from memory_agent.errors import BackendError, InvalidInput
 from memory_agent.text.dictionary import united
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterator
     from datetime import datetime
 
-    from memory_agent.domain import Entity, Scope, Turn
+    from memory_agent.domain import Entity, Scope, Turn, TurnDraft
     from memory_agent.ports import DocumentStore, EntityFinder
     from memory_agent.search.request import Searched
     from memory_agent.search.user_index import ResidentCache
@@ -35,24 +41,32 @@ _COUNTINGS: Final = 5
 class EntitySpotter:
     """Finds entities; what it finds are the canonical names."""
 
-    def __init__(self, dictionary: EntityDictionary, finder: EntityFinder | None = None) -> None:
-        """`finder`: for names that no dictionary knows."""
+    def __init__(
+        self,
+        dictionary: EntityDictionary,
+        finder: EntityFinder | None = None,
+        *,
+        batch_seconds: float = 60.0,
+        question_seconds: float = 3.0,
+    ) -> None:
+        """`finder`: for names that no dictionary knows; how long it is waited for, with a batch of turns and with a question."""
         self._dictionary = dictionary
         self._finder = finder
+        self._batch_seconds, self._question_seconds = batch_seconds, question_seconds
+        self._late: set[asyncio.Future[object]] = set()
 
     async def of_turns(self, turns: Sequence[Turn]) -> list[tuple[Entity, ...]]:
         """The entities of each turn, each once, in order of mention; the caller's own included."""
-        recognised: list[list[Entity]] = [[] for _ in turns]
-        if self._finder is not None and turns:
-            try:
-                recognised = await asyncio.to_thread(self._finder.find, [turn.said for turn in turns])
-            except BackendError as exc:
-                # Names that only it knows are missing then; the turns are searchable all the same.
-                log.warning("%s failed, its names are left out: %s", self._finder.name, type(exc).__name__)
+        recognised: list[tuple[Entity, ...]] = [()] * len(turns)
+        try:
+            recognised = await self._recognised([turn.said for turn in turns], self._batch_seconds)
+        except BackendError as exc:
+            # Names that only it knows are missing then; the turns are searchable all the same.
+            log.warning("%s; its names are left out", exc)
 
         def find() -> list[tuple[Entity, ...]]:
             return [
-                united(self._dictionary.find(turn.said), turn.entities, names, self._dictionary)
+                united(self._dictionary.find(turn.said), own_entities(turn), names, self._dictionary)
                 for turn, names in zip(turns, recognised, strict=True)
             ]
 
@@ -60,7 +74,21 @@ class EntitySpotter:
 
     def of_unindexed(self, turn: Turn) -> tuple[Entity, ...]:
         """Those of a turn that was not indexed yet: without the model, which takes its time."""
-        return united(self._dictionary.find(turn.said), turn.entities, (), self._dictionary)
+        return united(self._dictionary.find(turn.said), own_entities(turn), (), self._dictionary)
+
+    async def named(self, drafts: Sequence[TurnDraft]) -> list[TurnDraft]:
+        """Drafts with what the dictionary finds in them."""
+
+        def find() -> list[TurnDraft]:
+            return list(map(self._named, drafts))
+
+        return await asyncio.to_thread(find) if len(drafts) > _FOUND_INLINE else find()
+
+    def _named(self, draft: TurnDraft) -> TurnDraft:
+        found = united(self._dictionary.find(said_in(draft.content)), draft.entities, (), self._dictionary)
+        if found == draft.entities:
+            return draft
+        return replace(draft, entities=found, given_entities=draft.entities)
 
     def by_dictionary(self, text: str) -> tuple[Entity, ...]:
         """The entities that a text names by the dictionary alone."""
@@ -68,10 +96,56 @@ class EntitySpotter:
 
     async def of_question(self, text: str) -> tuple[Entity, ...]:
         """The entities that a question names. Raises BackendError if the model fails."""
-        names: list[Entity] = []
-        if self._finder is not None:
-            names = (await asyncio.to_thread(self._finder.find, [text]))[0]
+        [names] = await self._recognised([text], self._question_seconds)
         return united(self._dictionary.find(text), (), names, self._dictionary)
+
+    async def _recognised(self, texts: Sequence[str], seconds: float) -> list[tuple[Entity, ...]]:
+        """What the finder finds in each text. Raises BackendError if it fails, or hasn't answered after so many seconds.
+
+        It is the application's: in a thread of its own, for it may never come back; until it does it isn't asked again.
+        """
+        finder = self._finder
+        if finder is None or not texts:
+            return [()] * len(texts)
+        if self._late:
+            raise BackendError(f"{finder.name} has not answered an earlier call yet")
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[object] = loop.create_future()
+
+        def arrive(found: object) -> None:
+            self._late.discard(answer)
+            if not answer.done():  # as where whoever waited was cancelled
+                answer.set_result(found)
+
+        def ask() -> None:
+            try:
+                found: object = finder.find(texts)
+            except Exception as exc:  # of a program that we don't know
+                found = exc
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(arrive, found)
+
+        threading.Thread(target=ask, name=f"memory_agent {finder.name}", daemon=True).start()
+        await asyncio.wait({answer}, timeout=seconds)
+        if not answer.done():
+            self._late.add(answer)
+            raise BackendError(f"{finder.name} has not answered for {seconds:g} seconds")
+        if isinstance(found := answer.result(), Exception):
+            raise BackendError(f"{finder.name} failed with {type(found).__name__}") from found
+        if not isinstance(found, Sequence) or len(found) != len(texts):
+            raise BackendError(
+                f"{finder.name} returned a {type(found).__name__} that has no list for each text"
+            )
+        return [tuple(_entities_in(each, finder.name)) for each in found]
+
+
+def _entities_in(found: object, finder: str) -> Iterator[Entity]:
+    """What of a finder's list are entities, or can be read as such."""
+    for each in found if isinstance(found, Iterable) and not isinstance(found, str | Mapping) else (found,):
+        try:
+            yield from given_entities([each])
+        except InvalidInput:
+            log.warning("%s returned a %s that is no entity; it is left out", finder, type(each).__name__)
 
 
 _First: TypeAlias = "tuple[datetime, str, int]"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import Turn
+    from memory_agent.domain import Entity, Turn
     from memory_agent.ports import Clock, DocumentStore, Embedder
     from memory_agent.search.candidates import CandidateKeeper
     from memory_agent.search.entities import EntitySpotter
@@ -129,12 +129,13 @@ class Indexer:
         rows = {turn_id: row for turn_id, row in embedded.items() if row.language == language}
         # Where some have vectors already a memory is rebuilt, and those that come next have them as well.
         ahead = () if embedded else ahead
-        new = await self._make_rows([turn for turn in turns if turn.id not in rows], embedded, ahead)
-        new |= await self._renamed([turn for turn in turns if turn.id in rows], rows)
+        named = dict(zip((turn.id for turn in turns), await self._spotter.of_turns(turns), strict=True))
+        new = await self._make_rows([turn for turn in turns if turn.id not in rows], named, embedded, ahead)
+        new |= _renamed(named, rows)
         turns = await self._alive(turns)
         rows |= new
         users = _by_user(turns)
-        await together(*(self._put(*each, new) for each in users.items()))
+        await together(*(self._put(*each, new, named) for each in users.items()))
         # Only now, for what begins before the rows are there finds them.
         await together(
             *(self._candidates.take(user_id, [rows[turn.id] for turn in of]) for user_id, of in users.items())
@@ -152,8 +153,16 @@ class Indexer:
                 MULTILINGUAL,
             )
 
-    async def _put(self, user_id: str, turns: Sequence[Turn], new: Mapping[str, SearchRow]) -> None:
-        """Put the new rows among those of a user's turns."""
+    async def _put(
+        self,
+        user_id: str,
+        turns: Sequence[Turn],
+        new: Mapping[str, SearchRow],
+        named: Mapping[str, tuple[Entity, ...]],
+    ) -> None:
+        """Put the new rows among those of a user's turns, and say what the turns name where they don't yet."""
+        otherwise = {turn.id: named[turn.id] for turn in turns if turn.entities != named[turn.id]}
+        await self._store.name_entities(user_id, otherwise)
         if fresh := [new[turn.id] for turn in turns if turn.id in new]:
             await self._store.put_search_rows(user_id, fresh, now=self._clock.now())
 
@@ -179,17 +188,6 @@ class Indexer:
             return whole
         return {turn_id: row for turn_id, row in whole.items() if row.tokens}
 
-    async def _renamed(self, turns: Sequence[Turn], rows: Mapping[str, SearchRow]) -> dict[str, SearchRow]:
-        """Rows whose turns name other entities by now, for the dictionary changed; not embedded again."""
-        changed = {}
-        for turn, entities in zip(turns, await self._spotter.of_turns(turns), strict=True):
-            row = rows[turn.id]
-            words = {term: count for term, count in row.terms.items() if not term.startswith("@")}
-            terms = words | {entity.term: 1 for entity in entities}
-            if terms.keys() != row.terms.keys():
-                changed[turn.id] = replace(row, terms=terms)
-        return changed
-
     async def _alive(self, turns: Sequence[Turn]) -> list[Turn]:
         """Those that were not forgotten while they were embedded: nothing is put back for the others."""
         by_user = _by_user(turns).items()
@@ -205,6 +203,7 @@ class Indexer:
     async def _make_rows(
         self,
         turns: Sequence[Turn],
+        named: Mapping[str, tuple[Entity, ...]],
         embedded: Mapping[str, SearchRow],
         ahead: Sequence[Turn],
     ) -> dict[str, SearchRow]:
@@ -222,13 +221,12 @@ class Indexer:
                 for turn in turns
             ]
         )
-        named = await self._spotter.of_turns(turns)
         made |= {row.turn_id: (row.vectors, row.tokens) for row in embedded.values()}
         return {
             turn.id: SearchRow.of(
                 turn,
                 words,
-                entities,
+                named[turn.id],
                 features,
                 days,
                 vectors=made[turn.id][0],
@@ -236,8 +234,19 @@ class Indexer:
                 embedder=self._embedder.fingerprint,
                 language=made_with(self._language),
             )
-            for turn, (words, features, days), entities in zip(turns, read, named, strict=True)
+            for turn, (words, features, days) in zip(turns, read, strict=True)
         }
+
+
+def _renamed(named: Mapping[str, tuple[Entity, ...]], rows: Mapping[str, SearchRow]) -> dict[str, SearchRow]:
+    """Rows whose turns name other entities by now, for the dictionary changed; not embedded again."""
+    changed = {}
+    for turn_id, row in rows.items():
+        words = {term: count for term, count in row.terms.items() if not term.startswith("@")}
+        terms = words | {entity.term: 1 for entity in named[turn_id]}
+        if terms.keys() != row.terms.keys():
+            changed[turn_id] = replace(row, terms=terms)
+    return changed
 
 
 def _by_user(turns: Sequence[Turn]) -> dict[str, list[Turn]]:

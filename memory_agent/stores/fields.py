@@ -141,6 +141,13 @@ _ENTITIES: Final = Kind(
     get=unpack_entities,
     absent=tuple,
 )
+_GIVEN: Final = Kind(
+    write=_or_null(lambda entities: dump_json(pack_entities(entities))),
+    read=_or_null(lambda text: unpack_entities(json.loads(text))),
+    put=_or_null(pack_entities),
+    get=_or_null(unpack_entities),
+    absent=NoneType,
+)
 _WORDS: Final = Kind(  # as JSON in documents too, where a word could be no key
     write=dump_json,
     read=_words,
@@ -227,6 +234,7 @@ _SAID: Final = {
     "due_at": _TIME.or_absent(),
     "session_id": _OPTIONAL,
     "entities": _ENTITIES,
+    "given_entities": _GIVEN,
     "utc_offset_minutes": _WHOLE.or_absent(),
 }
 _CALL: Final = {"call_index": _WHOLE, "call_size": _WHOLE}

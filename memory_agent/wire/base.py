@@ -238,7 +238,13 @@ def _as_json(hint: Any, text: Any) -> Any:
     if origin is tuple and arguments[-1] is Ellipsis:
         return Annotated[tuple[_as_json(arguments[0], text), ...], FailFast()]  # type: ignore[misc]  # known at run time
     inner = tuple(_as_json(each, text) for each in arguments)
+    if origin in (Union, UnionType):  # whose members are hashed, which FailFast cannot be
+        inner = tuple(one.__origin__ if _fails_fast(one) else one for one in inner)
     return Union[inner] if origin in (Union, UnionType) else _IN_JSON.get(origin, origin)[inner]  # noqa: UP007
+
+
+def _fails_fast(hint: Any) -> bool:
+    return any(isinstance(mark, FailFast) for mark in getattr(hint, "__metadata__", ()))
 
 
 _IN_JSON: Final[dict[Any, Any]] = {datetime: Instant, Any: JsonValue, Mapping: dict, Sequence: list}

@@ -55,8 +55,12 @@ async def test_names_are_known_before_and_after_they_are_indexed(settings: dict[
         assert (await memory.entities(), await memory.entities(scope="user")) == before
         context = await memory.fetch_memory(WHICH)
         assert context.entities == NAMED
-        expected = ["- brands: LANEIGE", "- brands: COSRX", "- indicators: SoS", "- indicators: HHI"]
-        assert context.part("entities").splitlines() == expected
+        assert context.part("entities").splitlines() == [
+            "- LANEIGE (brands): mentioned in 1 turn, on 1 March 2026",
+            "- COSRX (brands): mentioned in 1 turn, on 1 March 2026",
+            "- SoS (indicators): mentioned in 1 turn, on 1 March 2026",
+            "- HHI (indicators): mentioned in 1 turn, on 1 March 2026",
+        ]
 
 
 async def test_mentions_are_counted_by_turn(service: MemoryService) -> None:
@@ -85,7 +89,9 @@ async def test_mentions_are_counted_by_turn(service: MemoryService) -> None:
         assert await names(bob, "user") == {"brands": ["LANEIGE"], "people": ["Mia Holm"]}
         assert [count.count for count in await bob.entities()] == [1, 1]
     (turn,) = await everything(bob)
-    assert turn.entities == stored.entities == (Entity(kind="people", name="Mia Holm"), given[1])
+    laneige, mia = Entity(kind="brands", name="LANEIGE"), Entity(kind="people", name="Mia Holm")
+    assert turn.entities == stored.entities == (laneige, mia)
+    assert turn.given_entities == (mia, given[1])
 
 
 async def test_a_question_finds_what_is_named_otherwise(settings: dict[str, Any]) -> None:
@@ -119,6 +125,43 @@ async def test_a_prompt_has_the_entities_that_the_question_names(memory: MemoryA
         "LANEIGE",
         "TIRTIR",
     ]
+
+
+async def test_another_thread_knows_when_an_entity_was_last_mentioned(
+    memory: MemoryAgent, service: MemoryService
+) -> None:
+    """However much else is recalled, and however large the other thread is."""
+    for number in range(20):
+        await memory.add_user_message(
+            f"LANEIGE sold {number} creams.", timestamp=START + timedelta(days=number)
+        )
+    await memory.settle(timeout=60)
+    other = service.agent(memory.scope.user_id, "elsewhere")
+    assert (await other.fetch_memory("How did LANEIGE do?")).part("entities") == (
+        "- LANEIGE (brands): mentioned in 20 turns, last on 20 March 2026"
+    )
+    assert (await other.fetch_memory("How did LANEIGE do?", scope="thread")).part("entities") == ""
+
+
+async def test_a_turn_has_its_entities_wherever_it_is_read(memory: MemoryAgent) -> None:
+    """At once, and after it was indexed; a repeat of the call that gave its own is a repeat."""
+    given = [{"kind": "people", "name": "Mia"}]
+    added = await memory.add_turn("user", "LANEIGE와 sos", entities=given, idempotency_key="k")
+    expected = {"brands": ["LANEIGE"], "indicators": ["SoS"], "people": ["Mia"]}
+    for settled in (False, True):
+        if settled:
+            await memory.settle(timeout=60)
+        [found] = await memory.fetch_long_term("LANEIGE")
+        for turn in (
+            added,
+            await memory.add_turn("user", "LANEIGE와 sos", entities=given, idempotency_key="k"),
+            *(await memory.history()).turns,
+            *await memory.fetch_short_term(),
+            found.turn,
+            *(await memory.fetch_memory("LANEIGE?")).short_term,
+        ):
+            assert by_kind(turn.entities) == expected
+            assert turn.given_entities == (Entity(kind="people", name="Mia"),)
 
 
 async def test_what_forgotten_turns_named_is_gone(memory: MemoryAgent, service: MemoryService) -> None:
@@ -179,6 +222,8 @@ async def test_a_rebuild_finds_names_of_a_changed_dictionary(
         await service.rebuild_index("ann")
         await memory.settle(timeout=60)
         assert await names(memory) == {"shops": ["Olive Young"]}
+        [turn] = await memory.fetch_short_term()
+        assert by_kind(turn.entities) == {"shops": ["Olive Young"]}
         embedder.fail = None
         assert (await memory.fetch_long_term("Olive Young?"))[0].text == "LANEIGE와 올리브영"
 
@@ -207,6 +252,8 @@ async def test_a_finder_of_ones_own_adds_names_that_no_dictionary_has(settings: 
         await memory.add_user_message("The aurora sails at nine, with COSRX on board.")
         await memory.settle(timeout=60)
         assert await names(memory) == {"ships": ["Aurora"], "brands": ["COSRX"]}
+        [turn] = await memory.fetch_short_term()
+        assert by_kind(turn.entities) == {"brands": ["COSRX"], "ships": ["Aurora"]}
         assert (await memory.fetch_memory("When does the Aurora sail?")).degraded == ()
         finder.down = True
         await memory.add_user_message("The aurora was late.")

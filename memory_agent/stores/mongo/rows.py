@@ -14,7 +14,15 @@ from pymongo.errors import BulkWriteError
 
 from memory_agent.concurrency import Tries, overtaken, together
 from memory_agent.domain import Entity, EntityCount, TermCandidates
-from memory_agent.stores.codec import PAGE_ROWS, Nearest, chunks, latest_rows, milliseconds, unpack_terms
+from memory_agent.stores.codec import (
+    PAGE_ROWS,
+    Nearest,
+    chunks,
+    latest_rows,
+    milliseconds,
+    pack_entities,
+    unpack_terms,
+)
 from memory_agent.stores.mongo.connection import (
     INDEX_SEQ_KEYS,
     MongoConnection,
@@ -25,7 +33,7 @@ from memory_agent.stores.mongo.connection import (
 from memory_agent.stores.mongo.documents import one_of, row_document, scope_filter, search_row
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     import numpy as np
@@ -172,6 +180,19 @@ class MongoRows(MongoConnection):
         )
 
     @bounded
+    @bounded
+    async def name_entities(self, user_id: str, entities: Mapping[str, Sequence[Entity]]) -> None:
+        given = {"$ifNull": ["$given_entities", {"$ifNull": ["$entities", []]}]}
+        operations = [
+            UpdateOne(
+                {"_id": turn_id, "user_id": user_id, "gone_at": None},
+                [{"$set": {"given_entities": given, "entities": {"$literal": pack_entities(named)}}}],
+            )
+            for turn_id, named in entities.items()
+        ]
+        if operations:
+            await self._turns.bulk_write(operations, ordered=False)
+
     async def entity_counts(self, scope: Scope) -> list[EntityCount]:
         groups = await read_all(self._rows.aggregate(_by_term(scope)))
         groups.sort(

@@ -22,7 +22,7 @@ from memory_agent.stores.codec import (
     unpack_id,
     unpack_terms,
 )
-from memory_agent.stores.fields import ROW
+from memory_agent.stores.fields import ROW, TURN
 from memory_agent.stores.sqlite.connection import SqliteConnection
 from memory_agent.stores.sqlite.records import Where, in_scope, scalar
 
@@ -96,6 +96,16 @@ class SqliteRows(SqliteConnection):
 
     async def term_candidates(self, scope: Scope, terms: Sequence[str], *, limit: int) -> TermCandidates:
         return await self._read(lambda db: _term_candidates(db, scope, terms, max(limit, 0)))
+
+    async def name_entities(self, user_id: str, entities: Mapping[str, Sequence[Entity]]) -> None:
+        kind = TURN.kinds["entities"]
+        records = [(kind.write(named), user_id, turn_id) for turn_id, named in entities.items()]
+        sql = (
+            "UPDATE turns SET given_entities = coalesce(given_entities, entities, '[]'), entities = ?"
+            " WHERE user_id = ? AND id = ?"
+        )
+        if records:
+            await self._write(lambda db: db.executemany(sql, records).rowcount)
 
     async def entity_counts(self, scope: Scope) -> list[EntityCount]:
         return await self._read(lambda db: _entity_counts(db, scope))

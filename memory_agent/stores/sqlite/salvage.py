@@ -11,7 +11,7 @@ from memory_agent.domain import CopiedTurn
 from memory_agent.errors import StoreError
 from memory_agent.stores.codec import unpack_texts
 from memory_agent.stores.fields import DRAFT, TURN
-from memory_agent.stores.sqlite.schema import OFFSET
+from memory_agent.stores.sqlite.schema import LATER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -178,9 +178,9 @@ def _value(kind: int, data: bytes) -> Any:
 
 _TURN: Final = (
     "number",
-    *(name for name in DRAFT.kinds | TURN.kinds if name != OFFSET),
+    *(name for name in DRAFT.kinds | TURN.kinds if name not in LATER),
     "segment_at",
-    OFFSET,
+    *LATER,
 )
 _SEGMENT: Final = ("id", "user_id", "thread_id", "topic_id", "live", "raw_bytes", "codec", "data")
 _OWED: Final = ("index", "topics", "compact", "compress", "facts")
@@ -207,14 +207,14 @@ class DamagedStore:
     def turns(self) -> Iterator[CopiedTurn]:
         """Those that can be read, each once, thread by thread in their order, as if all were owed to them."""
         found: dict[tuple[str, str, int], Place] = {}
-        for place, values in self._pages.rows(len(_TURN), len(_TURN) - 1):
+        for place, values in self._pages.rows(len(_TURN), len(_TURN) - len(LATER)):
             row = dict(zip(_TURN, values, strict=True))
             where = (row["user_id"], row["thread_id"], row["seq"])
             if all(map(isinstance, where, (str, str, int))):
                 found[where] = place
         seen: set[str] = set()
         for where in sorted(found):
-            _, values = self._pages.row(found[where], len(_TURN), len(_TURN) - 1)
+            _, values = self._pages.row(found[where], len(_TURN), len(_TURN) - len(LATER))
             copied = self._copied(dict(zip(_TURN, values, strict=True)))
             if copied is None:
                 self.lost += 1

@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 
 OFFSET: Final = "utc_offset_minutes"
+LATER: Final = (OFFSET, "given_entities")
+"""Columns that a table ends with, as in files that had none or the first alone: see `salvage`."""
 _PAGES: Final = 4_096
 _CHROMA: Final = "chroma_db"
 """The folder in which version 0.1.0 had an index of its own."""
@@ -121,11 +123,11 @@ _THREAD: Final = "user_id TEXT NOT NULL,\n  thread_id TEXT NOT NULL"
 
 
 def declared(*values: Fields[Any]) -> str:
-    """The columns of these values, each once, as a table declares them; but the one that turns end with."""
+    """The columns of these values, each once, as a table declares them; but those that it ends with."""
     kinds: dict[str, Kind] = {}
     for fields in values:
         kinds |= fields.kinds
-    return ",\n  ".join(f"{name} {kind.declared()}" for name, kind in kinds.items() if name != OFFSET)
+    return ",\n  ".join(f"{name} {kind.declared()}" for name, kind in kinds.items() if name not in LATER)
 
 
 _SCHEMA: Final = f"""
@@ -133,7 +135,8 @@ CREATE TABLE turns (
   number INTEGER PRIMARY KEY,
   {declared(DRAFT, TURN)},
   segment_at INTEGER,               -- its place among the segment's texts, from 0; `content` is empty then
-  {OFFSET} INTEGER      -- the last, as in files that had none: see `salvage`
+  {OFFSET} INTEGER,
+  {LATER[1]} TEXT
 ) STRICT;
 CREATE UNIQUE INDEX turns_id ON turns (id);
 CREATE UNIQUE INDEX turns_seq ON turns (user_id, thread_id, seq);

@@ -312,6 +312,7 @@ def _turn(draft: TurnDraft, scope: Scope, seq: int) -> Turn:
         metadata=copy.deepcopy(draft.metadata),
         session_id=draft.session_id,
         entities=draft.entities,
+        given_entities=draft.given_entities,
         pending=tuple(stage for stage in STAGES if stage in draft.pending),
         due_at=draft.due_at if draft.pending else None,
     )
