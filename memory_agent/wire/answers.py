@@ -28,6 +28,7 @@ TURN_EXAMPLE: Final[dict[str, Any]] = {
     "metadata": {"channel": "app"},
     "session_id": "0198f3a2-7a02-7f10-8c4d-1b2e3f405162",
     "entities": [],
+    "given_entities": None,
     "utc_offset_minutes": 60,
     "topic_id": "0198f3a2-7c11-7d35-9b1e-5a0c2f6f4e10",
     "compressed": False,

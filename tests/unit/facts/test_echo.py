@@ -58,7 +58,7 @@ WHOLE = of(
     ],
     preserved=day(SAID),
     facts=FACTS,
-    entities=("- brands: LANEIGE",),
+    entities=("- LANEIGE (brands): mentioned in 2 turns, last on 9 June 2026",),
     topic=("I want to see Lisbon", "They plan a trip."),
     short_term=day(SAID),
     state=STATE,
