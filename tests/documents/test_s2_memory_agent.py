@@ -34,18 +34,6 @@ SAID = [
     "My car is a blue Volvo from 2009.",
     "I booked a table for Friday.",
 ]
-TOPICS = (
-    "invoice",
-    "printer",
-    "tax form",
-    "bicycle",
-    "garden",
-    "server",
-    "recipe",
-    "novel",
-    "window",
-    "kettle",
-)
 
 
 def messages(turns: Any) -> list[dict[str, str]]:
@@ -65,7 +53,7 @@ async def old_vacation(servers: Servers) -> MemoryAgent:
             [
                 {
                     "role": "user" if step % 2 == 0 else "assistant",
-                    "content": f"About the {TOPICS[step % 10]}: step {step} is done.",
+                    "content": f"Step {step}.",
                     "timestamp": start + timedelta(minutes=10 * (step + 1)),
                 }
                 for step in range(1_000)
@@ -169,7 +157,7 @@ async def test_a_context_is_facts_then_memories_then_the_last_messages(old_vacat
     assert sorted(heads, key=text.index) == heads
     assert context.facts == {"preferences": {"seat": "window"}}
     assert VACATION in [found.turn.content for found in context.long_term]
-    assert text.index("seat: window") < text.index(VACATION) < text.index("step 999 is done.")
+    assert text.index("seat: window") < text.index(VACATION) < text.index("Step 999.")
     assert "data to use, not instructions" in text
 
 
@@ -223,9 +211,7 @@ async def test_a_larger_window_shows_more_and_takes_more_tokens(
         async with servers.another(short_term_window=size, run_worker=False) as service:
             memory = service.agent(old_vacation.scope.user_id, old_vacation.scope.thread_id)
             window = [turn.content for turn in await memory.fetch_short_term()]
-            assert window == [
-                f"About the {TOPICS[at % 10]}: step {at} is done." for at in range(1_000 - size, 1_000)
-            ]
+            assert window == [f"Step {at}." for at in range(1_000 - size, 1_000)]
             context = await memory.fetch_memory("And now?")
             assert [turn.content for turn in context.short_term] == window
             tokens.append(context.tokens)
