@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -29,7 +29,8 @@ from memory_agent.facts.fold import (
     overlap,
     person_key,
     place_of,
-    places,
+    record_id,
+    steps_of,
 )
 from memory_agent.facts.merge import UnmergeableFacts, fact_path, fact_value
 from memory_agent.facts.tree import FactTree
@@ -37,7 +38,7 @@ from memory_agent.facts.vetting import LISTS
 
 if TYPE_CHECKING:
     from memory_agent.domain import FactChange, FactRecord, Place, Scope
-    from memory_agent.facts.fold import Folded
+    from memory_agent.facts.fold import Folded, Step
     from memory_agent.facts.keeper import FactKeeper
     from memory_agent.ports import Clock, DocumentStore
 
@@ -72,8 +73,7 @@ class FactEditor:
         event = FactEvent(op="set", path=where, value=found)
         if first := await self._first(scope, event, options):
             return first
-        subject = await self._subject(scope, options.about)
-        return await self._edit(scope, dataclasses.replace(event, subject=subject), options)
+        return await self._edit(scope, await self._about(scope, event, options), options)
 
     async def add(self, scope: Scope, path: Path, value: Any, options: EditOptions) -> FactRecord:
         """`value` is one more element of the list at `path`.
@@ -84,8 +84,8 @@ class FactEditor:
         event = FactEvent(op="add", path=where, value=checked_value(value, where))
         if first := await self._first(scope, event, options):
             return first
-        subject = await self._subject(scope, options.about)
-        there: Any = document_of(await self._keeper.people(scope), subject)
+        event = await self._about(scope, event, options)
+        there: Any = document_of(await self._keeper.people(scope), event.subject)
         for depth, name in enumerate(where, start=1):
             there = there.get(name) if isinstance(there, dict) else None
             if there is not None and not isinstance(there, dict if depth < len(where) else list):
@@ -93,14 +93,13 @@ class FactEditor:
                     f"path is {'.'.join(where)!r}, and {'.'.join(where[:depth])} is {there!r:.80}, no list",
                     remedy=("set_fact", "replaces it"),
                 )
-        return await self._edit(scope, dataclasses.replace(event, subject=subject), options)
+        return await self._edit(scope, event, options)
 
     async def retract(self, scope: Scope, path: Path, value: Any | None, options: EditOptions) -> FactRecord:
         """Nothing stands at `path` any more, or (with `value`) that element of its list.
 
-        Raises InvalidInput if nothing does.
-
         A fact of another thread of the user may be retracted here: then it counts no more among the user's facts.
+        Raises InvalidInput if nothing stands there.
         """
         where = checked_path(path)
         element = None if value is None else checked_value(value, where)
@@ -110,14 +109,13 @@ class FactEditor:
         changes = await self._store.fact_changes(scope.user)
         everywhere = fold_facts(changes)
         own = fold_facts([change for change in changes if change.thread_id == scope.thread_id])
-        subject = addressed(own.people or everywhere.people, options.about)
-        event = dataclasses.replace(event, subject=subject)
-        if _would_change(own, event) or _would_change(everywhere, event):
-            return await self._edit(scope, event, options)
-        whose = person_key(subject)
-        known = [record for record in everywhere.standing() if person_key(record.subject) == whose]
-        known_paths = dict.fromkeys(".".join(record.path) for record in known)
-        listed = ", ".join([*known_paths][:_SHOWN_PATHS]) or "none"
+        event = dataclasses.replace(event, subject=addressed(own.people or everywhere.people, options.about))
+        for folded in (own, everywhere):
+            if FactTree.of(document_of(folded.people, event.subject)).apply(event, 1).ended:
+                return await self._edit(scope, event, options)
+        whose = person_key(event.subject)
+        known = [record.path for record in everywhere.standing() if person_key(record.subject) == whose]
+        listed = ", ".join([*dict.fromkeys(map(".".join, known))][:_SHOWN_PATHS]) or "none"
         what = "nothing is known there" if value is None else f"{value!r:.80} is not known there"
         raise InvalidInput(f"path is {'.'.join(where)!r}, and {what}; known paths: {listed}")
 
@@ -128,65 +126,64 @@ class FactEditor:
 
         Raises NotFound for an event that the thread's history does not hold, InvalidInput for a time to come.
         """
-        where = () if path == "" else checked_path(path)
-        if first := await self._first(scope, FactEvent(op="revert", path=where), options):
+        event = FactEvent(op="revert", path=() if path == "" else checked_path(path))
+        if first := await self._first(scope, event, options):
             return first
-        subject = await self._subject(scope, options.about)
-        stored = await self._store.fact_changes(scope)
-        changes = counting(stored)
+        event = await self._about(scope, event, options)
+        changes = await self._store.fact_changes(scope)
+        steps = list(steps_of(counting(changes)))
         if isinstance(to, datetime):
             time = checked_time("to", to)
             if time > self._clock.now():
                 raise InvalidInput(
                     f"to is {time.isoformat()}, which is still to come; pass a time that has been"
                 )
-            before = [place for place, said_at, _ in places(changes) if said_at <= time]
-            cut = before[-1] if before else _BEFORE_EVERYTHING
+            cut = max((step.place for step in steps if step.said_at <= time), default=_BEFORE_EVERYTHING)
         elif to is None:
-            cut = _place_before_last(stored, subject, where)
+            cut = _place_before_last(steps, fold_facts(changes), event)
         else:
-            cut = _place_of(changes, to, scope)
-        event = FactEvent(op="revert", path=where, to=cut, subject=subject)
-        return await self._edit(scope, event, options)
+            ids = {
+                record_id(step.mark, several=several): step.place
+                for step in steps
+                for several in (False, True)
+            }
+            if to not in ids:
+                raise no_such_event(to)
+            cut = ids[to]
+        return await self._edit(scope, dataclasses.replace(event, to=cut), options)
 
     async def undo(self, scope: Scope, path: Path, event_id: str, *, about: str | None) -> FactRecord:
         """`path` becomes what it was right before that edit, if it is the last event about it.
 
         Whatever is stated meanwhile counts after this. Raises InvalidInput if something was stated since, NotFound for no edit of `path`.
         """
-        where, subject = checked_path(path), await self._subject(scope, about)
-        stored = await self._store.fact_changes(scope)
-        branch = (person_key(subject), *where)
-        records = {record.id: record for record in fold_facts(stored).records}
-        told = [
-            (place, records[name])
-            for place, _, event in places(counting(stored))
-            if overlap(event.path, branch) and (name := f"{place[1]}.{place[2]}") in records
-        ]
+        options = EditOptions(about=about)
+        event = await self._about(scope, FactEvent(op="revert", path=checked_path(path)), options)
+        changes = await self._store.fact_changes(scope)
+        records = {record.id: record for record in fold_facts(changes).records}
+        steps = [step for step in steps_of(counting(changes)) if _is_about(step, event)]
+        told = {name: step for step in steps if (name := record_id(step.mark)) in records}
         wanted = event_id.removeprefix(f"{scope.thread_id}/")
-        found = [n for n, (_, record) in enumerate(told) if record.id == wanted and record.by == PERSON]
-        if not found:
+        if wanted not in told or records[wanted].by != PERSON:
             raise no_such_event(event_id)
-        if len(told) > found[0] + 1:
-            last = told[-1][1]
+        if [*told][-1] != wanted:
+            last = records[[*told][-1]]
             what = "" if last.value is None else f" {last.value!r:.80}"
             raise InvalidInput(
                 f"the change was not undone: {'.'.join(last.path)!r:.80} was changed again since ({last.op}{what}, "
                 f"{last.recorded_at:%Y-%m-%d %H:%M} UTC); go back to what you want in its history instead"
             )
-        at, seq, number = told[found[0]][0]
-        event = FactEvent(op="revert", path=where, to=(at, seq, number - 1), subject=subject)
+        at, seq, number = told[wanted].place
+        event = dataclasses.replace(event, to=(at, seq, number - 1))
         # Right behind what it undoes, and so before what comes between the read and this.
-        return await self._edit(scope, event, EditOptions(about=about), at=f"{at}~")
+        return await self._edit(scope, event, options, at=f"{at}~")
 
-    async def _subject(self, scope: Scope, about: str | None) -> str:
-        """Whom an edit is about: see `addressed`.
-
-        In a thread of which nothing is known, as in the user's others.
-        """
-        if about is not None:
-            return addressed((), about)
-        return addressed(await self._keeper.people(scope) or await self._keeper.people(scope.user), None)
+    async def _about(self, scope: Scope, event: FactEvent, options: EditOptions) -> FactEvent:
+        """The event with its subject: see `addressed`. Where nothing is known of the thread, as in the user's others."""
+        people: Collection[str] = ()
+        if options.about is None:
+            people = await self._keeper.people(scope) or await self._keeper.people(scope.user)
+        return dataclasses.replace(event, subject=addressed(people, options.about))
 
     async def _first(self, scope: Scope, event: FactEvent, options: EditOptions) -> FactRecord | None:
         """The change of the thread's first edit with this idempotency key; None if this is the first.
@@ -198,29 +195,29 @@ class FactEditor:
             return None
         checked_id("idempotency_key", key)
         changes = await self._store.fact_changes(scope)
-        for stored in changes:
-            if stored.idempotency_key == key:
-                made = stored.events[0]
-                if about is not None and person_key(made.subject) != person_key(addressed((), about)):
-                    raise IdempotencyKeyReused.of(key, "about")
-                for name in ("op", "path", "value"):
-                    if getattr(made, name) != getattr(event, name):
-                        raise IdempotencyKeyReused.of(key, "edit" if name == "op" else name)
-                await self._keeper.save(scope)  # the first call may have died before it did
-                return _shown(changes, stored)
-        if await self._store.key_spent(scope, "edit", key):
-            raise _forgotten(key)
-        return None
+        stored = next((change for change in changes if change.idempotency_key == key), None)
+        if stored is None:
+            if await self._store.key_spent(scope, "edit", key):
+                raise _forgotten(key)
+            return None
+        made = stored.events[0]
+        if about is not None and person_key(made.subject) != person_key(addressed((), about)):
+            raise IdempotencyKeyReused.of(key, "about")
+        for name, shown in {"op": "edit", "path": "path", "value": "value"}.items():
+            if getattr(made, name) != getattr(event, name):
+                raise IdempotencyKeyReused.of(key, shown)
+        await self._keeper.save(scope)  # the first call may have died before it did
+        return _shown(changes, stored)
 
     async def _edit(self, scope: Scope, event: FactEvent, options: EditOptions, at: str = "") -> FactRecord:
-        place, key = at or await self._place(scope), options.key
-        now, what = self._clock.now(), {"events": (event,), "idempotency_key": key}
-        change = change_by_person(new_id(), "edit", place, now=now, **what)
-        if not await self._store.append_fact_change(scope, change) and key is not None:
+        at = at or await self._place(scope)
+        made = {"events": (event,), "idempotency_key": options.key}
+        change = change_by_person(new_id(), "edit", at, now=self._clock.now(), **made)
+        if not await self._store.append_fact_change(scope, change) and options.key is not None:
             # Another call with the same key was quicker.
             if first := await self._first(scope, event, options):
                 return first
-            raise _forgotten(key)
+            raise _forgotten(options.key)
         await self._keeper.save(scope)
         changes = await self._store.fact_changes(scope)
         stored = next((found for found in changes if found.key == change.key), None)
@@ -234,23 +231,53 @@ class FactEditor:
         newest = await self._store.list_turns(scope, limit=1, newest=True)
         at = f"{place_of(newest[0].seq if newest else 0)}~{new_id()}"
         # Behind every edit before it too, also where turns were forgotten since or another's clock is ahead.
-        edits = [change.at for change in await self._store.fact_changes(scope) if change.turn_id is None]
-        return f"{max(edits)}~" if edits and max(edits) >= at else at
+        last = max(
+            (change.at for change in await self._store.fact_changes(scope) if change.turn_id is None),
+            default="",
+        )
+        return f"{last}~" if last >= at else at
+
+
+def _is_about(step: Step, event: FactEvent) -> bool:
+    return overlap(step.event.path, (person_key(event.subject), *event.path))
+
+
+def _place_before_last(steps: Sequence[Step], folded: Folded, about: FactEvent) -> Place:
+    """The place before the last event of that path which brought anything about; what only said it again is none."""
+    records = {record.id for record in folded.records}
+    before = outside = _BEFORE_EVERYTHING
+    met = False
+    found: Place | None = None
+    for step in steps:
+        if step.place[:2] != before[:2]:  # another change begins
+            outside, met = before, False
+        if _is_about(step, about) and record_id(step.mark) in records:
+            # What stands in for a turn will be replaced, and a place within it is then none; if need not be, none is taken.
+            found = outside if is_stand_in(step.change) and not met else before
+            met = True
+        before = step.place
+    if found is None:
+        raise InvalidInput(
+            f"path is {'.'.join(about.path)!r}, and nothing in the thread's history is about it",
+            remedy=("fact_history", "shows what is"),
+        )
+    return found
 
 
 def _forgotten(key: str) -> TurnForgotten:
-    what = f"the fact change of idempotency key {key!r}"
-    return TurnForgotten(f"{what} was forgotten since; use a new key to make it again")
+    return TurnForgotten(
+        f"the fact change of idempotency key {key!r} was forgotten since; use a new key to make it again"
+    )
 
 
 def _shown(changes: Sequence[FactChange], stored: FactChange) -> FactRecord:
     """The record of an edit, `stored` among the thread's changes, as history shows it."""
-    mine, met, event = f"{stored.seq}.0", None, stored.events[0]
+    mine, met = f"{stored.seq}.0", None
     for record in fold_facts(changes).records:
         if record.id == mine:
             return record
         if any((source.extractor, source.said_at) == (PERSON, stored.said_at) for source in record.sources):
-            met = record if overlap(record.path, event.path) else met
+            met = record if overlap(record.path, stored.events[0].path) else met
     # It said what was known already, perhaps as a part of something larger, and is a source of that now.
     return met or fold_facts([stored]).records[0]
 
@@ -294,45 +321,9 @@ def typed_value(text: str) -> Any:
         return text
 
 
-def _would_change(folded: Folded, event: FactEvent) -> bool:
-    return bool(FactTree.of(document_of(folded.people, event.subject)).apply(event, 1).ended)
-
-
-def _place_of(changes: Sequence[FactChange], event_id: object, scope: Scope) -> Place:
-    for place, _, _ in places(changes):
-        name = f"{place[1]}.{place[2]}"
-        if event_id in (name, f"{scope.thread_id}/{name}"):
-            return place
-    raise no_such_event(event_id)
-
-
 def no_such_event(event_id: object) -> NotFound:
     """The error for an id that no event of the thread's facts has."""
     return NotFound(
         f"to is {event_id!r:.80}, and the thread's history has no such event",
         remedy=("fact_history", "shows their ids"),
     )
-
-
-def _place_before_last(changes: Sequence[FactChange], subject: str, path: tuple[str, ...]) -> Place:
-    """The place before the last event about `path` that brought anything about; what only said it again is none."""
-    told = {record.id for record in fold_facts(changes).records}
-    # What stands in for a turn will be replaced, and a place within it is then none; if need not be, none is taken.
-    stand_ins = {change.seq for change in changes if is_stand_in(change)}
-    before = outside = _BEFORE_EVERYTHING
-    met = False
-    found: Place | None = None
-    branch = (person_key(subject), *path)
-    for place, _, event in places(counting(changes)):
-        if place[:2] != before[:2]:  # another change begins
-            outside, met = before, False
-        if overlap(event.path, branch) and f"{place[1]}.{place[2]}" in told:
-            found = outside if place[1] in stand_ins and not met else before
-            met = True
-        before = place
-    if found is None:
-        raise InvalidInput(
-            f"path is {'.'.join(path)!r}, and nothing in the thread's history is about it",
-            remedy=("fact_history", "shows what is"),
-        )
-    return found

@@ -220,17 +220,8 @@ class Step:
     """It is only about the values that go and come back."""
 
 
-def places(counted: Sequence[FactChange]) -> Iterator[tuple[Place, datetime, FactEvent]]:
-    """Every event of one thread's counting changes: its place, from when on it counts, and the event; in order.
-
-    The path of each begins with whose it is, as `person_key` tells it.
-    """
-    for step in steps_of(counted, None):
-        yield step.place, step.said_at, step.event
-
-
-def steps_of(changes: Sequence[FactChange], as_of: datetime | None) -> Iterator[Step]:
-    """The events of one thread's counting changes, each said no earlier than the one before it.
+def steps_of(changes: Sequence[FactChange], as_of: datetime | None = None) -> Iterator[Step]:
+    """The events of one thread's counting changes, in order, each said no earlier than the one before it.
 
     A turn that was stored after another speaks after it, whatever its timestamp says.
     """
@@ -386,7 +377,7 @@ def followed(
     if not plain or (later and later[0].at <= at):
         return None
     known = {person_key(name): name for name in people}
-    steps = list(steps_of(later, None))
+    steps = list(steps_of(later))
     names = names_of(steps, known)
     alone = known.keys() <= {UNNAMED} or not any(of_nobody(step.change, step.event) for step in steps)
     if (known and len(names) > len(known)) or not alone:

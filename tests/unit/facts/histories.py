@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from memory_agent.domain import FactChange, FactEvent, Place
-from memory_agent.facts.fold import applied_generations, counting, fold, places
+from memory_agent.facts.fold import applied_generations, counting, fold, steps_of
 from tests.unit.facts.builders import EVENTS, PATHS, change
 
 _EVENTS = st.lists(EVENTS, max_size=3).map(tuple)
@@ -55,7 +55,7 @@ class Thread:
 
     def place(self, back: int) -> Place:
         """The place of one of the newest events that count, or the one before all."""
-        newest = [place for place, _, _ in places(counting(self.changes))][::-1]
+        newest = [step.place for step in steps_of(counting(self.changes))][::-1]
         return newest[back] if back < len(newest) else ("", 0, 0)
 
     def revert(self, path: tuple[str, ...], to: Place, speaker: str = "") -> None:
