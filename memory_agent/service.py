@@ -114,9 +114,7 @@ class Upkeep:
         if "facts" not in self.core.cfg.stages:
             raise InvalidInput("enable_fact_extraction is off, so no facts are extracted; set it to true")
         if scope is None:
-            return await self._some_users(
-                "reextract", self._reextract, extractor=self.core.facts.extractor.name
-            )
+            return await self._some_users("reextract", self._reextract, extractor=self.core.facts.extractor)
         turns = await self._reextract(scope)
         self.core.worker.wake()
         return RebuildStep(turns=turns, users=1, done=1)
@@ -456,7 +454,7 @@ class MemoryService(Upkeep):
             paused=worker.paused,
             at_work=worker.at_work,
             down=tuple(sorted(worker.down)),
-            extractor=self.core.facts.extractor.name,
+            extractor=self.core.facts.extractor,
             usage=self.usage,
             usage_by=self.usage_by,
         )

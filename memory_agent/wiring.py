@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from memory_agent.context.gather import ContextReader
     from memory_agent.conversations.compress import Compressor, ConversationSummarizer
     from memory_agent.digest.fold import AnalysisCache
-    from memory_agent.facts.extractors import FactExtractor
     from memory_agent.llm.summaries import Summarizer, Summed
     from memory_agent.ports import LLM, Embedder
 
@@ -225,8 +224,14 @@ def _make_compactor(on: Adapters, folder: TopicFolder) -> Compactor:
 
 
 def _make_fact_keeper(on: Adapters) -> FactKeeper:
-    extractor, patterns = _make_extractor(on.llm, on), _make_extractor(None, on)
-    return FactKeeper(on.store, extractor, patterns, on.clock, on.cfg.facts_never)
+    from memory_agent.text.patterns import EXTRACTOR_VERSION, extract_facts
+
+    model = None
+    if on.llm is not None:
+        tokens = on.cfg.llm_request_tokens
+        model = LLMFactExtractor(on.llm, on.counter, request_tokens=tokens, redact=on.redact)
+    patterns = PatternFactExtractor(extract_facts, version=EXTRACTOR_VERSION)
+    return FactKeeper(on.store, model, patterns, on.clock, on.cfg.facts_never)
 
 
 def _make_topic_reader(on: Adapters) -> TopicReader:
@@ -308,14 +313,6 @@ def _make_summarizer(llm: LLM | None, on: Adapters) -> Summarizer[str | None, Su
     from memory_agent.text.quotes import SUMMARY_VERSION, extractive_summary
 
     return ExtractiveSummarizer(extractive_summary, version=SUMMARY_VERSION)
-
-
-def _make_extractor(llm: LLM | None, on: Adapters) -> FactExtractor:
-    if llm is not None:
-        return LLMFactExtractor(llm, on.counter, request_tokens=on.cfg.llm_request_tokens, redact=on.redact)
-    from memory_agent.text.patterns import EXTRACTOR_VERSION, extract_facts
-
-    return PatternFactExtractor(extract_facts, version=EXTRACTOR_VERSION)
 
 
 def _make_conversation_summarizer(on: Adapters) -> ConversationSummarizer:

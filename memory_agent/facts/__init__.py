@@ -1,6 +1,6 @@
 """The facts tier: from what turns state to what is known.
 
-In the order of a statement's way: `request` (what is asked), `extractors` and `replies` (what is found), `vetting` and
-`echo` (what is believed), `merge`, `tree`, `order`, `steps` and `fold` (what that makes known; `known` for the vetting, `people` for whose it is), `keeper` (the stage, and reading),
-`edits` (what people say themselves). All but `extractors`, `keeper` and `edits` are pure.
+In the order of a statement's way: `extractors` (what is asked, and found), `vetting` (what is believed), `merge`,
+`tree` and `fold` (what that makes known), `documents` and `keeper` (the stage, and reading), `edits` (what people say
+themselves). `vetting`, `merge`, `tree` and `fold` are pure.
 """

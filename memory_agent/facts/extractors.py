@@ -8,7 +8,7 @@ import itertools
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import UNNAMED, ExtractionCost, Message, StatedFact
 from memory_agent.errors import LLMError
@@ -120,12 +120,11 @@ class ExtractionRequest:
     """What an extractor is asked.
 
     `passages` are asked about; `before` is the turn before each that helps to understand it, by the passage's turn id;
-    `earlier` is what its writer said just before it; `known` are facts that hold; `never` are categories that must not be noted.
+    `known` are facts that hold; `never` are categories that must not be noted.
     """
 
     passages: tuple[Passage, ...]
     before: Mapping[str, Turn] = field(default_factory=dict)
-    earlier: Mapping[str, str] = field(default_factory=dict)
     known: tuple[FactRecord, ...] = ()
     never: tuple[str, ...] = ()
 
@@ -318,28 +317,8 @@ class Extraction:
         )
 
 
-class FactExtractor(Protocol):
-    """Finds what turns state."""
-
-    @property
-    def name(self) -> str:
-        """The name of the extractor (kind, model, version of prompt or rules), kept with each change."""
-
-    @property
-    def sees_conversation(self) -> bool:
-        """True if it makes use of the turns before and of what is known."""
-
-    def passages(self, turns: Sequence[tuple[Turn, str]]) -> Iterator[tuple[Passage, ...]]:
-        """The passages of each request about these turns, given the text of each to look at."""
-
-    async def extract(self, request: ExtractionRequest) -> Extraction:
-        """Extract what the turns of the request state. Raises LLMUnavailable."""
-
-
 class LLMFactExtractor:
     """Asks a language model: one call for all turns of a request."""
-
-    sees_conversation = True
 
     def __init__(
         self, llm: LLM, counter: TokenCounter, *, request_tokens: int, redact: Redactor | None = None
@@ -351,11 +330,14 @@ class LLMFactExtractor:
         self.name = f"llm:{llm.model}:prompt-{PROMPT_VERSION}"
 
     def passages(self, turns: Sequence[tuple[Turn, str]]) -> Iterator[tuple[Passage, ...]]:
-        """See `FactExtractor`."""
+        """The passages of each request about these turns, given the text of each to look at."""
         return requested(turns, self._counter, max_tokens=self._max_tokens)
 
     async def extract(self, request: ExtractionRequest) -> Extraction:
-        """See `FactExtractor`. Asks once more for what can't be read, in halves for what is too long."""
+        """What the turns of the request state: asks once more for what can't be read, in halves for what is too long.
+
+        Raises LLMUnavailable.
+        """
         asked = messages(await _redacted(self._redact, request))
         limit = _REPLY_TOKENS * (len(request.passages) + 1)
         cost = ExtractionCost()
@@ -397,22 +379,16 @@ async def _redacted(redact: Redactor | None, request: ExtractionRequest) -> Extr
 
 
 class PatternFactExtractor:
-    """Runs a pure pattern matcher on each turn alone, beside a model or without one."""
-
-    sees_conversation = False
+    """Runs a pure pattern matcher on each turn alone."""
 
     def __init__(self, match: Callable[[str], Sequence[StatedFact]], *, version: str) -> None:
         self._match = match
         self.name = f"patterns:{version}"
 
-    def passages(self, turns: Sequence[tuple[Turn, str]]) -> Iterator[tuple[Passage, ...]]:
-        """See `FactExtractor`. All at once."""
-        yield tuple(Passage(turn=turn, text=text) for turn, text in turns)
+    async def found(self, turns: Sequence[tuple[Turn, str]]) -> list[StatedFact]:
+        """The facts in the text of each turn. Off the event loop: a batch takes a while, the first call half a second."""
+        return await asyncio.to_thread(self._found, turns)
 
-    async def extract(self, request: ExtractionRequest) -> Extraction:
-        """See `FactExtractor`. Off the event loop: a batch takes a while, and the first call half a second."""
-        return Extraction(items=tuple(await asyncio.to_thread(self._found, request)))
-
-    def _found(self, request: ExtractionRequest) -> list[StatedFact]:
-        found = [(one.turn.id, item) for one in request.passages for item in self._match(one.text)]
+    def _found(self, turns: Sequence[tuple[Turn, str]]) -> list[StatedFact]:
+        found = [(turn.id, item) for turn, text in turns for item in self._match(text)]
         return [dataclasses.replace(item, turn_id=turn_id, plain=True) for turn_id, item in found]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.concurrency import COSTLY_TRIES, Tries, together
 from memory_agent.domain import ExtractionCost, RefusedFact, Scope, new_id
-from memory_agent.errors import BackendError, StoreUnavailable
+from memory_agent.errors import StoreUnavailable
 from memory_agent.facts.documents import FactDocuments
 from memory_agent.facts.extractors import ExtractionRequest, most_related
 from memory_agent.facts.fold import (
@@ -46,10 +46,10 @@ from memory_agent.text.cues import states_nothing
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from memory_agent.domain import FactChange, FactRecord, StatedFact, Turn
-    from memory_agent.facts.extractors import Extraction, FactExtractor, Passage
+    from memory_agent.facts.extractors import Extraction, LLMFactExtractor, Passage, PatternFactExtractor
     from memory_agent.facts.fold import Folded
     from memory_agent.ports import Clock, DocumentStore
 
@@ -156,6 +156,16 @@ class TurnStatements:
     earlier: str = ""
     """What the same person said before, if that was two turns before at most."""
 
+    @property
+    def found(self) -> bool:
+        """True if something may be stated."""
+        return bool(self.items) or self.unread is not None
+
+    def add(self, item: StatedFact) -> None:
+        """Of each part of a long turn a model may say the same."""
+        if item not in self.items:
+            self.items.append(item)
+
 
 class FactKeeper(FactDocuments):
     """Runs the facts stage and answers what is known."""
@@ -163,20 +173,22 @@ class FactKeeper(FactDocuments):
     def __init__(
         self,
         store: DocumentStore,
-        extractor: FactExtractor,
-        patterns: FactExtractor,
+        model: LLMFactExtractor | None,
+        patterns: PatternFactExtractor,
         clock: Clock,
         never: tuple[str, ...],
     ) -> None:
-        """`patterns`: find facts beside `extractor`'s model, or alone where that gives nothing.
-
-        `never`: categories that are not noted.
-        """
+        """`patterns` find facts beside the model, or alone. `never`: categories that are not noted."""
         super().__init__(store)
-        self.extractor, self._patterns = extractor, patterns
+        self.model, self._patterns = model, patterns
         self._clock, self._never = clock, never
         self._to_confirm: dict[str, Collection[str]] = {}
         """By turn, keys of the changes that came of it, or of what it was in view for."""
+
+    @property
+    def extractor(self) -> str:
+        """The name of what finds facts, as changes keep it."""
+        return (self.model or self._patterns).name
 
     # --- the stage -------------------------------------------------------------------------------------------
     async def extract(self, turns: Sequence[Turn]) -> None:
@@ -239,17 +251,12 @@ class FactKeeper(FactDocuments):
         by = f"stand-in:{self._patterns.name}"
         changes = [
             dataclasses.replace(change, key=stand_in_key(str(change.turn_id)), extractor=by)
-            for change in await self.examine(waiting, extractor=self._patterns)
+            for change in await self.examine(waiting, by_model=False)
         ]
         if changes and await self.append(scope, changes):
             await self.save(scope)
 
     # --- one extraction --------------------------------------------------------------------------------------
-    async def _count(self, scope: Scope, cost: ExtractionCost) -> None:
-        """Add to what facts have cost, if it is anything."""
-        if cost != ExtractionCost():
-            await self._store.add_extraction_cost(scope, cost)
-
     async def confirm(self, turns: Sequence[Turn]) -> None:
         """Owe the stage again for those of `turns` that lost a change before the stage was struck off.
 
@@ -276,7 +283,7 @@ class FactKeeper(FactDocuments):
         self,
         turns: Sequence[Turn],
         *,
-        extractor: FactExtractor | None = None,
+        by_model: bool = True,
         among: Sequence[FactChange] | None = None,
         had: Collection[str | None] = (),
         generation: str = "",
@@ -286,62 +293,52 @@ class FactKeeper(FactDocuments):
         Of a turn that states nothing there is none, but for those of the ids that `had` one: it is without events. Nor is
         there, in a new `generation`, of a turn whose reply can't be read: what is known from it stays. Only the cost is stored.
         """
-        extractor = extractor or self.extractor
-        scope = turns[0].scope
+        scope, model = turns[0].scope, self.model if by_model else None
         shown: Sequence[FactChange] = ()
-        folded = None
-        if extractor.sees_conversation:
+        if model is not None:
             shown = await self._store.fact_changes(scope) if among is None else among
-            folded = await self.folded(shown)
-        heard, cost = await self._ask(extractor, turns, folded)
-        await self._count(scope, cost + ExtractionCost(turns=len(turns) if cost.requests else 0))
-        silent = [turn for turn in turns if not heard[turn.id].items and heard[turn.id].unread is None]
-        stating = [one for one in heard.values() if one.unread is not None or one.items]
-        if generation:
-            stating = [one for one in stating if one.unread is None]
-        made: list[FactChange] = []
-        if stating:
-            changes = await self._store.fact_changes(scope) if among is None else among
-            lenders = [Known(await self.folded(changes))]
-            # What the model was shown may have been forgotten while it was thinking; what it took from there must go too.
-            if {change.seq for change in shown} - {change.seq for change in changes}:
-                lenders.append(Known(await self.folded(shown)))
-            make = functools.partial(self._changes, stating, lenders, extractor.name, generation)
-            long = sum(len(text) for one in stating for text in one.texts.values()) > _LONG_CHARS
-            made = await asyncio.to_thread(make) if long else make()
-        empty: dict[str, Any] = {
-            "extractor": extractor.name,
-            "now": self._clock.now(),
-            "generation": generation,
-        }
-        return made + [change_of(turn, **empty) for turn in silent if turn.id in had]
+        heard = await self._statements(turns, model, shown)
+        told: dict[str, Any] = {"now": self._clock.now(), "generation": generation}
+        make = functools.partial(change_of, extractor=(model or self._patterns).name, **told)
+        made = [make(one.turn) for one in heard if not one.found and one.turn.id in had]
+        if not (stating := [one for one in heard if one.items or (one.found and not generation)]):
+            return made
+        changes = await self._store.fact_changes(scope) if among is None else among
+        lenders = [Known(await self.folded(changes))]
+        # What the model was shown may have been forgotten while it was thinking; what it took from there must go too.
+        if {change.seq for change in shown} - {change.seq for change in changes}:
+            lenders.append(Known(await self.folded(shown)))
+        judge = functools.partial(self._changes, stating, lenders, make)
+        long = sum(len(text) for one in stating for text in one.texts.values()) > _LONG_CHARS
+        return [*(await asyncio.to_thread(judge) if long else judge()), *made]
 
-    async def _ask(
-        self, extractor: FactExtractor, turns: Sequence[Turn], folded: Folded | None
-    ) -> tuple[dict[str, TurnStatements], ExtractionCost]:
-        """Ask the extractor about these turns: its answers by turn id, and their cost."""
+    async def _statements(
+        self, turns: Sequence[Turn], model: LLMFactExtractor | None, known: Sequence[FactChange]
+    ) -> list[TurnStatements]:
+        """What patterns and the model find in these turns, given what is `known`. Adds up what that costs."""
         heard = {turn.id: TurnStatements(turn, {turn.id: turn.content}) for turn in turns}
-        cost = ExtractionCost()
         # Without the gaps where memory's words were.
         own = [(turn, re.sub(r" {3,}", " ", own_words(turn.content))) for turn in turns]
-        asks = extractor.sees_conversation
-        own = [(turn, text) for turn, text in own if text.strip() and not (asks and states_nothing(text))]
-        for passages in extractor.passages(own) if own else ():
-            request = await self._request(turns[0].scope, passages, folded)
-            try:
-                extraction = await extractor.extract(request)
-            except BackendError:
-                await self._count(turns[0].scope, cost)  # what was answered before was paid for
-                raise
-            cost += extraction.cost
-            if asks:
-                plain = await self._patterns.extract(request)
-                extraction = dataclasses.replace(extraction, items=plain.items + extraction.items)
-            _hear(heard, request, extraction, sees_all=asks)
-        return heard, cost
+        own = [(turn, text) for turn, text in own if text.strip() and not (model and states_nothing(text))]
+        for item in await self._patterns.found(own):
+            heard[item.turn_id].add(item)
+        if model is None or not own:
+            return [*heard.values()]
+        folded, cost = await self.folded(known), ExtractionCost()
+        try:
+            for passages in model.passages(own):
+                request = await self._request(heard, passages, folded)
+                extraction = await model.extract(request)
+                cost += extraction.cost
+                _hear(heard, request, extraction)
+            cost += ExtractionCost(turns=len(turns))
+        finally:  # what was answered before one failed was paid for
+            if cost.requests:
+                await self._store.add_extraction_cost(turns[0].scope, cost)
+        return [*heard.values()]
 
     def _changes(
-        self, stating: Sequence[TurnStatements], lenders: Sequence[Known], extractor: str, generation: str
+        self, stating: Sequence[TurnStatements], lenders: Sequence[Known], make: Callable[..., FactChange]
     ) -> list[FactChange]:
         """The change of each turn: what of it is believed, and what is not.
 
@@ -351,51 +348,41 @@ class FactKeeper(FactDocuments):
         made: list[FactChange] = []
         for one in stating:
             vetted = Vetted(one, known, self._never)
-            refused = vetted.refused + ([] if one.unread is None else [_unread(one.unread)])
+            refused = [*vetted.refused, *([] if one.unread is None else [_unread(one.unread)])]
             told = [[*event.path, event.value] for event in vetted.events]
             told += [[item.path, item.said, item.quote] for item in refused]
             own = {term for text in one.texts.values() for term in count_terms(text)} | usual_path_terms()
             borrowed = [lender.borrowed(values, own) for lender in lenders for values in told]
-            change = change_of(
-                one.turn,
-                extractor=extractor
-                if one.unread is None
-                else f"instead of {extractor}: {self._patterns.name}",
-                now=self._clock.now(),
-                generation=generation,
-                turns=tuple(sorted({*one.texts}.union(*borrowed))),
-                events=tuple(vetted.events),
-                refused=tuple(refused),
-            )
+            turns = tuple(sorted({*one.texts}.union(*borrowed)))
+            change = make(one.turn, turns=turns, events=tuple(vetted.events), refused=tuple(refused))
+            if one.unread is not None:
+                by = f"instead of {change.extractor}: {self._patterns.name}"
+                change = dataclasses.replace(change, extractor=by)
             made.append(change)
             # What the next turn says may be about what this one said.
             known.take_in(change)
         return made
 
     async def _request(
-        self, scope: Scope, passages: tuple[Passage, ...], folded: Folded | None
+        self, heard: Mapping[str, TurnStatements], passages: tuple[Passage, ...], folded: Folded
     ) -> ExtractionRequest:
-        """About these passages; with what is known and what came before, if the extractor uses it."""
-        request = ExtractionRequest(passages=passages, never=self._never)
-        if folded is None:
-            return request
+        """About these passages, with what is known and the turns before them."""
         turns = {passage.turn.seq: passage.turn for passage in passages}
         first, last = min(turns), max(turns)
         found = await self._store.list_turns(
-            scope, after_seq=first - _BEFORE - 1, limit=last - first + _BEFORE
+            turns[first].scope, after_seq=first - _BEFORE - 1, limit=last - first + _BEFORE
         )
         by_seq = {turn.seq: turn for turn in found}
         before: dict[str, Turn] = {}
-        earlier: dict[str, str] = {}
         for seq, turn in turns.items():
             for other in (by_seq[n] for n in range(seq - _BEFORE, seq) if n in by_seq):
                 if (other.role, other.speaker) == (turn.role, turn.speaker):
-                    earlier[turn.id] = other.content
+                    heard[turn.id].earlier = other.content
                 if other.seq == seq - 1 and other.seq not in turns:
                     before[turn.id] = other
         texts = [*(passage.text for passage in passages), *(turn.content for turn in before.values())]
         known = most_related(folded.standing(), texts)
-        return dataclasses.replace(request, before=before, earlier=earlier, known=known)
+        return ExtractionRequest(passages=passages, before=before, known=known, never=self._never)
 
     async def _all_there(self, scope: Scope, changes: Sequence[FactChange]) -> bool:
         """True if every turn that was in view of one of `changes` is still there."""
@@ -404,32 +391,22 @@ class FactKeeper(FactDocuments):
         return len(found) == len(ids)
 
 
-def _hear(
-    heard: Mapping[str, TurnStatements],
-    request: ExtractionRequest,
-    extraction: Extraction,
-    *,
-    sees_all: bool,
-) -> None:
-    """Give each turn the items that quote it; where none does, the first of the request.
-
-    `sees_all`: the extractor had all turns of the request in view; else each alone.
-    """
-    asked = {passage.turn.id: passage.turn for passage in request.passages}
-    for turn_id in asked if sees_all else ():
-        heard[turn_id].texts |= request.texts
-        heard[turn_id].people |= {person_key(name): subject for name, subject in request.people.items()}
-        heard[turn_id].unread = extraction.unread.get(turn_id, heard[turn_id].unread)
-        heard[turn_id].earlier = request.earlier.get(turn_id, "")
-    said = {turn_id: SaidText(turn.content) for turn_id, turn in asked.items() if sees_all}
+def _hear(heard: Mapping[str, TurnStatements], request: ExtractionRequest, extraction: Extraction) -> None:
+    """Give each turn of the request the items that quote it; where none does, the first."""
+    asked = {passage.turn.id: heard[passage.turn.id] for passage in request.passages}
+    said: dict[str, SaidText] = {}
+    for turn_id, one in asked.items():
+        one.texts |= request.texts
+        one.people |= {person_key(name): subject for name, subject in request.people.items()}
+        one.unread = extraction.unread.get(turn_id, one.unread)
+        said[turn_id] = SaidText(one.turn.content)
     for item in extraction.items:
         quoted = [turn_id for turn_id, text in said.items() if item.quote and text.find(item.quote)]
         # Whoever says the same again states it too: one of them may be forgotten.
-        for turn_id in [item.turn_id] if item.turn_id else quoted or [""]:
-            items = heard[turn_id or next(iter(asked))].items
-            # Of each part of a long turn a model may say the same.
-            if (found := dataclasses.replace(item, turn_id=turn_id)) not in items:
-                items.append(found)
+        for turn_id in quoted:
+            asked[turn_id].add(dataclasses.replace(item, turn_id=turn_id))
+        if not quoted:
+            next(iter(asked.values())).add(item)
 
 
 def _unread(reply: str) -> RefusedFact:

@@ -69,7 +69,7 @@ class Stages:
     def in_order(self, batch: int, fact_batch: int) -> tuple[OrderedStage, ...]:
         """The stages after `index`. `batch`: turns at once; `fact_batch`: turns in one request for facts."""
         # Patterns look at each turn alone and cost nothing: the fewer writes, the better.
-        together = fact_batch if self.facts.extractor.sees_conversation else batch
+        together = fact_batch if self.facts.model else batch
         read = functools.partial(
             OrderedStage, at_once=together, per_claim=min(_FACT_BATCHES * together, batch)
         )
@@ -90,7 +90,7 @@ class Stages:
             ),
             read(
                 stage="facts",
-                inline=not self.facts.extractor.sees_conversation,
+                inline=self.facts.model is None,
                 work=self.facts.extract,
                 after=self.facts.confirm,
                 meanwhile=self.facts.stand_in,
