@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.data_dir import DataDirLock
-from memory_agent.domain import new_id
 from memory_agent.errors import ConfigError, ModelNotFound, VectorIndexUnavailable
-from memory_agent.ports import LOST_INDEX, RESTORING, known_fingerprint
+from memory_agent.ports import RESTORING, known_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,40 +174,52 @@ async def open_keys(cfg: MemoryConfig, client: Any | None, stack: AsyncExitStack
 async def open_vectors(
     cfg: MemoryConfig, store: DocumentStore, fingerprint: Callable[[], str], stack: AsyncExitStack
 ) -> VectorIndex:
-    """The vector index: a Chroma server, which may be down for now, or the store's own search rows.
+    """The vector index: a Chroma server, a Chroma in a folder, or the store's own search rows.
 
-    Where a worker runs, which will need it, the server is reached at once, and whoever starts learns that it can't be.
+    A Chroma may be away for now. Where a worker runs, which will need it, a server is reached at once, and whoever
+    starts learns that it can't be.
     """
-    if cfg.chroma_host is None:
+    if cfg.chroma_host is None and cfg.chroma_db_dir is None:
         from memory_agent.search.vectors import RowVectors
 
         return RowVectors(store, fingerprint=fingerprint)
     if importlib.util.find_spec("chromadb") is None:
+        setting = "chroma_host" if cfg.chroma_db_dir is None else "chroma_db_dir"
         raise ConfigError(
-            f"chroma_host: {cfg.chroma_host!r} needs chromadb, which is not installed: install memory_agent with its"
+            f"{setting}: {str(getattr(cfg, setting))!r} needs chromadb, which is not installed: install memory_agent with its"
             " extra `chroma`"
         )
-    from memory_agent.stores.chroma import ChromaServer
+    from memory_agent.stores.chroma import ChromaServer, EmbeddedChroma
 
-    scheme, _, host = cfg.chroma_host.rpartition("://")
-    vectors = ChromaServer(
-        host,
-        cfg.chroma_port,
-        ssl=scheme == "https",
-        auth_token=cfg.chroma_auth_token,
-        timeout_seconds=cfg.store_timeout_seconds,
-        prefix=cfg.memory_collection_prefix,
-        fingerprint=fingerprint,
-        missed=lambda: store.put_meta(LOST_INDEX, {"at": new_id()}),
-    )
+    vectors: ChromaServer | EmbeddedChroma
+    if cfg.chroma_db_dir is not None:
+        lock = DataDirLock(cfg.chroma_db_dir, setting="chroma_db_dir")
+        vectors = EmbeddedChroma(
+            cfg.chroma_db_dir,
+            acquire=lock.acquire,
+            release=lock.release,
+            prefix=cfg.memory_collection_prefix,
+            fingerprint=fingerprint,
+        )
+    else:
+        scheme, _, host = str(cfg.chroma_host).rpartition("://")
+        vectors = ChromaServer(
+            host,
+            cfg.chroma_port,
+            ssl=scheme == "https",
+            auth_token=cfg.chroma_auth_token,
+            timeout_seconds=cfg.store_timeout_seconds,
+            prefix=cfg.memory_collection_prefix,
+            fingerprint=fingerprint,
+        )
     stack.push_async_callback(vectors.close)
-    try:
-        await vectors.open()
-        if cfg.run_worker:
+    await vectors.open()
+    if cfg.run_worker and isinstance(vectors, ChromaServer):
+        try:
             await vectors.ping()
-    except VectorIndexUnavailable as exc:
-        # It is an index: what is remembered meanwhile is indexed as soon as it is back.
-        log.warning("starting without the vector index: %s", exc)
+        except VectorIndexUnavailable as exc:
+            # What is remembered meanwhile is written there as soon as it is back.
+            log.warning("starting without Chroma: %s", exc)
     return vectors
 
 

@@ -36,7 +36,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from memory_agent.checks import MAX_RETENTION_DAYS, at_home
+from memory_agent.checks import at_home
 from memory_agent.domain import Preset, Reach, RecallPrice  # noqa: TC001 - pydantic reads it
 from memory_agent.errors import ConfigError
 from memory_agent.lazily import lazily
@@ -57,7 +57,6 @@ _GUESSES: Final = 3
 GONE: Final[Mapping[str, str]] = {
     "access_threshold": "it is called access_threshold_for_lt",
     "base_half_life": "it is called base_half_life_seconds",
-    "chroma_db_dir": "without chroma_host no index is kept beside the search rows; the folder of Chroma of before can be deleted",
     "chroma_ssl": "write the scheme into chroma_host: https://chroma.example.com",
     "code_language_priorities": "a StrategyConfig has priorities by language; add_turn(…, importance=…) weighs a stored turn",
     "code_patterns": "a StrategyConfig has patterns of code; in a stored turn a fence (```) makes code of any text",
@@ -374,6 +373,8 @@ class MemoryConfig(ServerSettings, BaseSettings):
     chroma_host: HostName | None = None
     chroma_port: Annotated[int, Field(ge=1, le=65_535)] = 8000
     chroma_auth_token: SecretStr | None = None
+    chroma_db_dir: Path | None = None
+    chroma_documents: bool = False
     memory_collection_prefix: Name = "memory"
 
     # Embeddings
@@ -423,12 +424,9 @@ class MemoryConfig(ServerSettings, BaseSettings):
     retention_days: Annotated[
         float | None,
         Field(
-            gt=0,
-            le=MAX_RETENTION_DAYS,
-            description="a number of days above 0; without it, nothing is forgotten by age",
+            gt=0, le=36_500, description="a number of days above 0; without it, nothing is forgotten by age"
         ),
     ] = None
-    forget_facts: bool = False
     base_half_life_seconds: LongSeconds = 86_400.0
     max_half_life_seconds: LongSeconds = 2_592_000.0
     access_threshold_for_lt: Annotated[int, Field(ge=1, le=1_000_000)] = 5
@@ -464,7 +462,7 @@ class MemoryConfig(ServerSettings, BaseSettings):
     ] = None
     search_language: SearchLanguage = "english"
     resident_max_turns: Annotated[int, Field(ge=0)] = 50_000
-    resident_memory_mb: Annotated[int, Field(ge=1)] = 512
+    resident_memory_mb: Annotated[int, Field(ge=0)] = 512
     search_weights: Annotated[
         dict[str, Annotated[float, Field(ge=-100, le=100)]],
         AfterValidator(of_signals),
@@ -583,6 +581,11 @@ class MemoryConfig(ServerSettings, BaseSettings):
             raise ValueError(
                 "embedding_precision=int8 needs ONNX; set embedding_backend=auto or onnx, or embedding_precision=fp32"
             )
+        if self.chroma_host is not None and self.chroma_db_dir is not None:
+            raise ValueError(
+                f"chroma_host ({self.chroma_host}) and chroma_db_dir ({self.chroma_db_dir}) are both set; leave one out:"
+                " a Chroma server, or a folder with one of this process's own"
+            )
         if not self.use_local_embeddings and self.openai_api_key is None and self.openai_base_url is None:
             raise ValueError(
                 "use_local_embeddings is false but neither openai_api_key nor openai_base_url is set; "
@@ -599,6 +602,11 @@ class MemoryConfig(ServerSettings, BaseSettings):
     def most_recollections(self) -> int | None:
         """Of a prompt: `top_k_memories` where that was set; by default their price alone bounds them."""
         return self.top_k_memories if "top_k_memories" in self.model_fields_set else None
+
+    @property
+    def most_resident_turns(self) -> int:
+        """`resident_max_turns`, but none where there is no memory for any."""
+        return self.resident_max_turns if self.resident_memory_mb else 0
 
     @property
     def zone(self) -> ZoneInfo | None:

@@ -109,8 +109,9 @@ def _now() -> str:
 class DataDirLock:
     """Holds a folder from `acquire` to `release`. The operating system frees it if the process dies."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, *, setting: str = "data_dir") -> None:
+        """`setting`: what names the folder."""
+        self._folder, self._setting = folder, setting
         from filelock import FileLock
 
         self._lock = FileLock(folder / ".lock", is_singleton=False)
@@ -124,13 +125,14 @@ class DataDirLock:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
         except Timeout as exc:
+            server = "chroma_host" if self._setting == "chroma_db_dir" else "mongo_uri"
             raise DataDirInUse(
-                f"data_dir {self._folder} is in use by {self._described_holder()}; embedded stores serve one process "
-                f"at a time. Close it, use another data_dir, {self._or_ask()}or run with servers: set mongo_uri."
+                f"{self._setting} {self._folder} is in use by {self._described_holder()}; embedded stores serve one process "
+                f"at a time. Close it, use another {self._setting}, {self._or_ask()}or run with servers: set {server}."
             ) from exc
         except OSError as exc:
             raise ConfigError(
-                f"data_dir {self._folder} cannot be used: {exc}. Set it to a writable folder."
+                f"{self._setting} {self._folder} cannot be used: {exc}. Set it to a writable folder."
             ) from exc
         take_away_address(self._folder)  # of a holder that was killed
         try:
@@ -138,7 +140,7 @@ class DataDirLock:
         except OSError as exc:
             self._lock.release()
             raise ConfigError(
-                f"data_dir {self._folder} cannot be written to: {exc}; use another one"
+                f"{self._setting} {self._folder} cannot be written to: {exc}; use another one"
             ) from exc
 
     def _describe_holder(self) -> None:

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from memory_agent.adapters import Overrides, open_adapters
 from memory_agent.agent.agent import MemoryAgent
-from memory_agent.agent.arguments import checked_flag
 from memory_agent.agent.search import search_turns
-from memory_agent.checks import checked_id, checked_retention
+from memory_agent.checks import checked_id
 from memory_agent.clock import SystemClock
 from memory_agent.concurrency import Home, together
 from memory_agent.config import MemoryConfig
@@ -25,12 +24,15 @@ from memory_agent.conversations.people import check_user, checked_limit, list_th
 from memory_agent.domain import (
     DEFAULT_TENANT,
     STAGES,
+    VECTORS,
+    Outage,
     RebuildStep,
     Scope,
     Usage,
     WorkerStatus,
     checked_tenant,
     new_id,
+    outage_name,
     stages_but,
 )
 from memory_agent.errors import InvalidInput, NotFound, NotOpen, SettleTimeout, TurnsParked
@@ -86,10 +88,14 @@ class Upkeep:
 
         Returns at once; `settle` waits for the work.
         """
-        scope = Scope.of(user_id, tenant=tenant)
-        count = await self.core.store.owe(scope, "index", now=self.clock.now())
+        count = await self._rebuild(Scope.of(user_id, tenant=tenant))
         self.core.worker.wake()
         return count
+
+    async def _rebuild(self, user: Scope) -> int:
+        if self.core.filler is not None:
+            await self.core.store.want_vectors([user.user_id], anew=True)
+        return await self.core.store.owe(user, "index", now=self.clock.now())
 
     async def rebuild_next(self) -> RebuildStep:
         """Do `rebuild_index` for some users more; called again and again, with `settle` between, for everybody.
@@ -97,12 +103,8 @@ class Upkeep:
         How far it is stands in the store, so that another process, or a later one, goes on. The step behind the last begins anew,
         and so does the first one by another embedding model.
         """
-        now = self.clock.now()
-        return await self._some_users(
-            "rebuild",
-            lambda user: self.core.store.owe(user, "index", now=now),
-            embedder=known_fingerprint(self.core.embedder),
-        )
+        made_by = known_fingerprint(self.core.embedder)
+        return await self._some_users("rebuild", self._rebuild, embedder=made_by)
 
     async def reextract_facts(self, scope: Scope | None = None) -> RebuildStep:
         """Have the worker extract facts again from stored turns of a thread or a user; from how many.
@@ -158,21 +160,17 @@ class Upkeep:
         self,
         *,
         dry_run: bool = False,
-        retention_days: float | None = None,
-        forget_facts: bool | None = None,
         progress: Callable[[SweepProgress], None] | None = None,
         each: Callable[[SweepAction], None] | None = None,
     ) -> SweepReport:
         """Archive (or delete, as `decay_policy` says) faded topics of all users, and forget turns past `retention_days`.
 
-        What is known from such turns stays, without their words, unless `forget_facts`. Both default to the settings. With `dry_run` nothing changes; `each` is called with everything that is done or would be. Interrupted, the
+        With `dry_run` nothing changes; `each` is called with everything that is done or would be. Interrupted, the
         next one goes on from there. Raises SweepRunning while another process sweeps.
         """
         return await self.core.sweeper.sweep(
             holder=f"{platform.node()}, process {os.getpid()}, run {new_id()}",
             dry_run=dry_run,
-            retention_days=None if retention_days is None else checked_retention(retention_days),
-            forget_facts=None if forget_facts is None else checked_flag("forget_facts", forget_facts),
             progress=progress,
             each=each,
         )
@@ -214,6 +212,7 @@ _LEAVING_SECONDS: Final = 10.0
 
 _SETTLE_PATIENCE_SECONDS = 60.0  # longer than a server takes to restart
 _SETTLE_COUNT_SECONDS = 1.0
+_VECTORS_PATIENCE_SECONDS = 2.0
 _UNREAD_KEPT = 10_000  # states of threads, by a hash each
 
 
@@ -498,7 +497,13 @@ class MemoryService(Upkeep):
         told = dict.fromkeys(
             warning_of(llm) for llm in (self.core.llm, self.core.summary_llm) if llm is not None
         )
-        return replace(counts, warnings=tuple(filter(None, told)))
+        counts = replace(counts, warnings=tuple(filter(None, told)))
+        missing = 0 if self.core.filler is None else await self.core.store.vectors_missing(scope)
+        if not missing:
+            return counts
+        away = await self.core.store.load_lease(outage_name(VECTORS))
+        outages = counts.outages if away is None else (*counts.outages, Outage.of(away))
+        return replace(counts, vectors_missing=missing, outages=outages)
 
     async def settle(
         self,
@@ -512,7 +517,8 @@ class MemoryService(Upkeep):
 
         `without=["facts"]` waits for all that needs no language model. `timeout` in seconds; without one SettleTimeout is raised as well once nothing has moved for a minute because a
         part is down, for nobody knows how long that takes. `progress` is called with every status seen. Raises
-        TurnsParked if what is left is parked, SettleTimeout if time runs out.
+        TurnsParked if what is left is parked, SettleTimeout if time runs out. For vectors on their way to a Chroma it waits
+        as long as that takes them, and neither for one that is away nor beyond `timeout`: `status` says how many are missing.
         """
         looks, stages = Looks(timeout), stages_but(without)
         owed: Mapping[Stage, int] | None = None
@@ -524,6 +530,7 @@ class MemoryService(Upkeep):
             owes = await self._owes(scope, stages, parked=False)
             if progress is None:
                 if not owes and not await self._owes(scope, stages, parked=True):
+                    await self._settle_vectors(scope, looks)
                     return
                 if owes and time.monotonic() - counted_at < _SETTLE_COUNT_SECONDS and not looks.is_over:
                     await self._look_later(looks, moved)
@@ -544,6 +551,20 @@ class MemoryService(Upkeep):
             await self._look_later(looks, moved)
         if parked := [turn for turn in status.parked if not set(stages).isdisjoint(turn.pending)]:
             raise TurnsParked(parked)
+        await self._settle_vectors(scope, looks)
+
+    async def _settle_vectors(self, scope: Scope | None, looks: Looks) -> None:
+        """Wait for the scope's vectors as long as Chroma takes any; nobody need wait for one that is away."""
+        store, moved_at, left = self.core.store, time.monotonic(), -1
+        while self.core.filler is not None and not looks.is_over:
+            moved = self.core.worker.moved
+            missing = await store.vectors_missing(scope)
+            if missing != left:
+                left, moved_at = missing, time.monotonic()
+            slow = time.monotonic() - moved_at > _VECTORS_PATIENCE_SECONDS
+            if not missing or slow or await store.load_lease(outage_name(VECTORS)) is not None:
+                return
+            await self._look_later(looks, moved)
 
     async def _look_later(self, looks: Looks, moved: asyncio.Event) -> None:
         is_at_work = self._works and bool(self.core.worker.at_work)

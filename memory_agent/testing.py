@@ -15,6 +15,7 @@ from memory_agent.domain import (
     Similar,
     TokenVectors,
     Usage,
+    new_id,
 )
 from memory_agent.errors import EmbedderUnavailable, LLMUnavailable
 
@@ -216,7 +217,18 @@ class BruteForceIndex:
 
     def __init__(self) -> None:
         self._users: dict[str, dict[tuple[str, int], PassageVector]] = {}
+        self._place = new_id()
         self.fail: Exception | None = None
+
+    @property
+    def losses(self) -> int:
+        """See `VectorIndex.losses`."""
+        return 0
+
+    async def place(self, user_id: str) -> str:
+        """See `VectorIndex.place`."""
+        self._check()
+        return self._place
 
     async def open(self) -> None:
         """See `VectorIndex.open`."""
@@ -253,6 +265,11 @@ class BruteForceIndex:
         for key in keys:
             del mine[key]
         return len(keys)
+
+    async def clear(self, user_id: str) -> None:
+        """See `VectorIndex.clear`."""
+        self._check()
+        self._users.pop(user_id, None)
 
     async def turn_ids(self, user_id: str, *, searched: bool = False) -> set[str]:
         """See `VectorIndex.turn_ids`."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from memory_agent.adapters import Adapters, clear_store_caches, make_llm
 from memory_agent.context.budget import ROLLING_SUMMARY_TOKENS, SUMMARY_TOKENS
 from memory_agent.conversations.sessions import SessionKeeper
-from memory_agent.domain import ErasedTier
+from memory_agent.domain import VECTORS, ErasedTier
 from memory_agent.facts.edits import FactEditor
 from memory_agent.facts.extractors import LLMFactExtractor, PatternFactExtractor
 from memory_agent.facts.keeper import FactKeeper, Reextractor
@@ -26,10 +26,12 @@ from memory_agent.llm.summaries import (
 from memory_agent.ports import known_fingerprint, known_scripts
 from memory_agent.search.candidates import CandidateKeeper
 from memory_agent.search.entities import EntityCounter
+from memory_agent.search.filler import VectorFiller
 from memory_agent.search.index_stage import Indexer
 from memory_agent.search.late_interaction import LateInteraction
 from memory_agent.search.search import Searcher, SearchSettings
 from memory_agent.search.user_index import IDLE_SECONDS, ResidentCache
+from memory_agent.search.vectors import RowVectors
 from memory_agent.text.terms import clear_stems
 from memory_agent.topics.index import TopicIndexCache
 from memory_agent.topics.packing import Compactor
@@ -39,12 +41,12 @@ from memory_agent.topics.stats import DecaySettings, TopicReader
 from memory_agent.topics.sweep import Curator, Sweeper, SweepSettings
 from memory_agent.work.admit import Backlog
 from memory_agent.work.forget import Forgetter
-from memory_agent.work.heal import IndexHealer
 from memory_agent.work.stages import Stages
 from memory_agent.work.worker import Worker, WorkerSettings
 
 if TYPE_CHECKING:
     import contextlib
+    from collections.abc import Awaitable, Callable
 
     from memory_agent.config import MemoryConfig
     from memory_agent.context.budget import KeptCounts, TextCaches
@@ -65,6 +67,9 @@ class Core(Adapters):
 
     residents: ResidentCache
     searcher: Searcher
+    filler: VectorFiller | None
+    """Where there is a vector index apart from the rows."""
+
     entity_counter: EntityCounter
     counts: KeptCounts
     """Of the tokens of prompts' lines."""
@@ -135,11 +140,13 @@ def wire(on: Adapters) -> Core:
     )
     curator = Curator(store, folder, compactor, clock)
     forgetter = _make_forgetter(on, residents, live, folder, reextractor, texts)
-    stages = Stages(_make_indexer(on), topics, facts, compactor, compressor, reextractor)
+    filler = _make_filler(on)
+    stages = Stages(_make_indexer(on, filler), topics, facts, compactor, compressor, reextractor)
     return Core(
         **vars(on),
         residents=residents,
         searcher=searcher,
+        filler=filler,
         entity_counter=entity_counter,
         counts=counts,
         texts=texts,
@@ -157,7 +164,7 @@ def wire(on: Adapters) -> Core:
         contexts=contexts,
         forgetter=forgetter,
         backlog=Backlog(store),
-        worker=_make_worker(on, stages, forgetter),
+        worker=_make_worker(on, stages, forgetter, filler),
         sweeper=Sweeper(store, folder, compactor, curator, forgetter, clock, _sweep_settings(cfg)),
     )
 
@@ -166,14 +173,24 @@ def _sweep_settings(cfg: MemoryConfig) -> SweepSettings:
     return _section(cfg, SweepSettings, decay=_section(cfg, DecaySettings))
 
 
-def _make_worker(on: Adapters, stages: Stages, forgetter: Forgetter) -> Worker:
-    lease, made_by = (
-        timedelta(seconds=on.cfg.lease_seconds),
-        functools.partial(known_fingerprint, on.embedder),
-    )
-    healer = IndexHealer(on.store, on.vectors, on.clock, embedder=made_by, lease=lease)
-    background = {"heal": healer.work_off, "upgrade": lambda _: on.store.upgrade_some()}
+def _make_worker(on: Adapters, stages: Stages, forgetter: Forgetter, filler: VectorFiller | None) -> Worker:
+    background: dict[str, Callable[[str], Awaitable[bool]]] = {"upgrade": lambda _: on.store.upgrade_some()}
+    if filler is not None:
+        background[VECTORS] = filler.work_off
     return Worker(on.store, stages, forgetter, background, on.clock, _section(on.cfg, WorkerSettings))
+
+
+def _make_filler(on: Adapters) -> VectorFiller | None:
+    if isinstance(on.vectors, RowVectors):
+        return None
+    return VectorFiller(
+        on.store,
+        on.vectors,
+        on.clock,
+        embedder=functools.partial(known_fingerprint, on.embedder),
+        lease=timedelta(seconds=on.cfg.lease_seconds),
+        texts=on.cfg.chroma_documents,
+    )
 
 
 def _make_residents(on: Adapters) -> ResidentCache:
@@ -181,7 +198,7 @@ def _make_residents(on: Adapters) -> ResidentCache:
         on.store,
         embedder=functools.partial(known_fingerprint, on.embedder),
         scripts=functools.partial(known_scripts, on.embedder),
-        max_turns=on.cfg.resident_max_turns,
+        max_turns=on.cfg.most_resident_turns,
         max_bytes=on.cfg.resident_memory_mb * 1_000_000,
     )
 
@@ -193,11 +210,11 @@ def _make_folder(on: Adapters) -> TopicFolder:
     return TopicFolder(on.store, on.clock, on.embedder, indexes, owe_compact="compact" in on.cfg.stages)
 
 
-def _make_indexer(on: Adapters) -> Indexer:
-    made_by = functools.partial(known_fingerprint, on.embedder)
+def _make_indexer(on: Adapters, filler: VectorFiller | None) -> Indexer:
     return Indexer(
         on.store,
-        CandidateKeeper(on.store, on.vectors, embedder=made_by, max_turns=on.cfg.resident_max_turns),
+        CandidateKeeper(on.store, max_turns=on.cfg.most_resident_turns),
+        filler,
         on.embedder,
         on.clock,
         on.spotter,
@@ -235,8 +252,14 @@ def _make_fact_keeper(on: Adapters) -> FactKeeper:
 
 
 def _make_topic_reader(on: Adapters) -> TopicReader:
-    decay, extract = _section(on.cfg, DecaySettings), _make_summarizer(None, on)
-    return TopicReader(on.store, on.clock, decay, on.counter, extract)
+    cfg = on.cfg
+    return TopicReader(
+        on.store,
+        on.clock,
+        _section(cfg, DecaySettings),
+        least=cfg.recent_message_keep,
+        most=cfg.max_messages_per_topic,
+    )
 
 
 def _make_forgetter(
@@ -271,11 +294,13 @@ def _make_forgetter(
 
 
 def _files_of_chroma(cfg: MemoryConfig) -> tuple[ErasedTier, ...]:
-    if cfg.chroma_host is None:
+    if cfg.chroma_host is None and cfg.chroma_db_dir is None:
         return ()
+    what = "ids, vectors and texts" if cfg.chroma_documents else "ids and vectors"
+    where = "a Chroma server" if cfg.chroma_db_dir is None else f"the Chroma in {cfg.chroma_db_dir}"
     note = (
-        "of users above resident_max_turns, a Chroma server keeps ids and vectors in its log and its index until its collections"
-        " are made anew: stop it, empty its volume, start it, and run `memory-agent rebuild` for those users"
+        f"{where} keeps {what} of what it deleted in its log and its index until its files are made anew: stop it,"
+        " empty its folder, start it, and everything is written there from the search rows"
     )
     return (ErasedTier(tier="chroma_files", state="operator", note=note),)
 

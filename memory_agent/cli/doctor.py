@@ -43,7 +43,7 @@ async def doctor(
 ) -> int:
     """Compare everything that is derived with the turns, say what differs, and make it anew with `--repair`.
 
-    Looks, also while a service runs, at search rows, vectors, large users' term index, topics, facts as the fold of their changes, sessions, compressions,
+    Looks, also while a service runs, at search rows, vectors in Chroma, large users' term index, topics, facts as the fold of their changes, sessions, compressions,
     packed texts, parked and overdue work, leases, forget calls, API keys, the schema, the SQLite file and the clock. `--repair` makes what is derived anew from the turns;
     what it can't give again it leaves, and says what to do about it. **Exit codes**, for cron: 0 nothing is wrong (any more), 3 something is, 1 it could not be examined.
 
@@ -64,7 +64,7 @@ async def doctor(
     async with AsyncExitStack() as stack:
         if repair:
             service = await _alone(cfg, stack)
-            store, vectors = service.core.store, service.core.vectors if cfg.chroma_host else None
+            store, vectors = service.core.store, service.core.vectors if service.core.filler else None
         else:
             store, vectors = await open_stores(cfg, stack)
         found, totals = await examined(cfg, store, vectors, _show_totals)

@@ -61,11 +61,8 @@ KINDS: Final[dict[str, tuple[str, str]]] = {
     "row_false": ("search row", "with another place, role or time than the turn's"),
     "vectors_false": ("search row", "with vectors that are none"),
     "terms_missing": ("term", "missing in the large user's term index"),
-    "vector_orphan": ("turn", "gone, with vectors in the Chroma server"),
-    "vector_missing": (
-        "turn",
-        "of a large user, without vectors where they are searched in the Chroma server",
-    ),
+    "vector_orphan": ("turn", "gone, with vectors in Chroma"),
+    "vector_missing": ("turn", "without vectors where Chroma should have them"),
     "topic_missing": ("topic", "missing that turns belong to"),
     "topic_false": ("topic", "made of other turns than there are"),
     "topic_empty": ("topic", "of turns that are all gone"),
@@ -100,7 +97,8 @@ GIVEN_UP: Final = ("damaged", "text_lost")
 HIDING: Final = ("damaged", "derived_damaged")
 """Kinds of what has to be mended first, for it keeps the rest from being looked at."""
 NOTES: Final = {
-    "index_down": "the Chroma server cannot be asked, so that vectors were not looked at",
+    "index_down": "Chroma cannot be asked, so that vectors were not looked at",
+    "vectors_pending": "vectors are still to be written into Chroma; is a worker running? memory-agent worker",
     "owed": "owed for more than an hour; is a worker running? memory-agent worker",
     "erasures_owed": "forget calls wait for more than an hour; is a worker running? memory-agent worker",
     "clock": "turns have times of storing ahead of this clock; is it right?",
@@ -544,18 +542,22 @@ class Examiner:
         return [Finding(kind="terms_missing", scope=user, ids=tuple(missing))] if missing else []
 
     async def _indexed(self, user: Scope, _: set[str], rows: _UsersRows) -> list[Finding]:
-        """The Chroma server's vectors against the rows."""
+        """Chroma's vectors against the rows."""
         if self._vectors is None:
             return []
         try:
             there = await self._vectors.turn_ids(user.user_id)
-            found_by = await self._vectors.turn_ids(user.user_id, searched=True) if rows.large else set()
+            found_by = await self._vectors.turn_ids(user.user_id, searched=True)
         except VectorIndexUnavailable as exc:
             return [Finding(kind="index_down", scope=user, ids=("server",), detail=f"{exc!s:.200}")]
         views = [view for of_thread in rows.by_thread.values() for view in of_thread if not view.erased]
-        orphans = there - {view.turn_id for view in views}
-        missing = {view.turn_id for view in views if view.dimension > 0} - found_by if rows.large else set()
-        found = [("vector_orphan", orphans), ("vector_missing", missing)]
+        missing = {view.turn_id for view in views if view.dimension > 0} - found_by
+        fills = await self._store.vector_fills([user.user_id], limit=1)
+        is_filled = any(not fill.pending for fill in fills)
+        found = [
+            ("vector_orphan", there - {view.turn_id for view in views}),
+            ("vector_missing" if is_filled else "vectors_pending", missing),
+        ]
         return [Finding(kind=kind, scope=user, ids=tuple(sorted(ids))) for kind, ids in found if ids]
 
     # --- a thread --------------------------------------------------------------------------------------------

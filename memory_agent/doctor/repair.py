@@ -69,7 +69,9 @@ async def make_anew(
             await store.owe(scope, stage, now=now, turn_ids=[turn.id])
     if rowless := [*ids["row_missing"], *false]:
         await store.owe(scope, "index", now=now, turn_ids=rowless)
-    if ids["terms_missing"] or ids["vector_missing"]:  # of the user as a whole
+    if ids["vector_missing"]:
+        await store.want_vectors([scope.user_id], anew=True)
+    if ids["terms_missing"]:  # of the user as a whole
         await store.owe(scope, "index", now=now)
     for cache in (core.residents, core.facts, core.folder.indexes):
         cache.drop(scope.user_id)

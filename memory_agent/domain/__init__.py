@@ -88,6 +88,7 @@ from memory_agent.domain.search import (
     Similar as Similar,
     TermCandidates as TermCandidates,
     TokenVectors as TokenVectors,
+    VectorFill as VectorFill,
     TurnFeatures as TurnFeatures,
     by_kind as by_kind,
 )
@@ -130,6 +131,7 @@ from memory_agent.domain.turns import (
 )
 from memory_agent.domain.work import (
     OUTAGE_NAMES as OUTAGE_NAMES,
+    VECTORS as VECTORS,
     ErasedCounts as ErasedCounts,
     ErasedTier as ErasedTier,
     Erasure as Erasure,

@@ -276,13 +276,32 @@ class TermCandidates:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class PassageVector:
-    """One passage of a turn for the vector index. `vector`: float32, shape (dimension,), unit length."""
+    """One passage of a turn for the vector index.
+
+    `vector`: float32, shape (dimension,), unit length; `text`: what the turn says, where the index is to keep it.
+    """
 
     turn_id: str
     passage: int
     thread_id: str
+    role: Role
     timestamp: datetime
     vector: NDArray[np.float32]
+    text: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class VectorFill:
+    """How far a user's search rows are in the vector index.
+
+    Those up to `through` are in the collection `place`. `pending`: there may be more. `marks` rises with every change of the rows that the index has to follow.
+    """
+
+    user_id: str
+    place: str = ""
+    through: int = 0
+    pending: bool = True
+    marks: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -60,10 +60,10 @@ class Outage:
     """A part that a stage waits for: since when, and with which error it was last tried.
 
     Kept as a lease that no single worker holds, so that every process sees it; it ends with the first work done, or
-    when nothing waits for it any more.
+    when nothing waits for it any more. `vectors`: what fills the vector index, which is no stage of a turn.
     """
 
-    stage: Stage
+    stage: Stage | Literal["vectors"]
     part: str
     since: datetime
     error: str
@@ -71,7 +71,7 @@ class Outage:
     @classmethod
     def of(cls, lease: Lease) -> Outage:
         """From its lease."""
-        stage: Stage = lease.name.removeprefix(_OUTAGE)  # type: ignore[assignment]
+        stage: Stage | Literal["vectors"] = lease.name.removeprefix(_OUTAGE)  # type: ignore[assignment]
         part, _, error = (lease.note or "").partition("\n")
         return cls(stage=stage, part=part, since=lease.since, error=error)
 
@@ -82,21 +82,25 @@ class Outage:
 
 
 _OUTAGE: Final = "outage:"
+VECTORS: Final = "vectors"
+"""The worker's loop that fills the vector index."""
 
 
-def outage_name(stage: Stage) -> str:
+def outage_name(stage: str) -> str:
     """The name of the lease that an outage of the stage is kept as."""
     return f"{_OUTAGE}{stage}"
 
 
-OUTAGE_NAMES: Final = tuple(outage_name(stage) for stage in STAGES)
+OUTAGE_NAMES: Final = tuple(outage_name(stage) for stage in (*STAGES, VECTORS))
 
 
 def outages_of(leases: Iterable[Lease], pending: Mapping[Stage, int]) -> tuple[Outage, ...]:
     """The outages kept as `leases` that somebody waits for, in the order of the stages."""
     found = {lease.name: Outage.of(lease) for lease in leases}
     return tuple(
-        found[name] for name in OUTAGE_NAMES if name in found and pending.get(found[name].stage, 0) > 0
+        found[outage_name(stage)]
+        for stage in STAGES
+        if outage_name(stage) in found and pending.get(stage, 0) > 0
     )
 
 
@@ -134,6 +138,7 @@ class MemoryStatus:
     which the newest turns are written and of which the embedding model knows no words, see `Embedder.scripts`, and
     `unread_language` the language in Latin letters (ISO 639), "" if it knows it or none is told (of everybody: neither is).
     `to_rebuild`: turns whose vectors another embedding model made, so that they are found by words (told of everybody alone).
+    `vectors_missing`: turns that a Chroma does not have yet, which no search waits for.
     `store_schema`: the version of the store's schema, and what its upgrade has left (told of everybody alone).
     `warnings`: what somebody should mend about the language models of the process that tells.
     """
@@ -150,6 +155,7 @@ class MemoryStatus:
     unread_scripts: tuple[str, ...] = ()
     unread_language: str = ""
     to_rebuild: int = 0
+    vectors_missing: int = 0
     store_schema: SchemaState | None = None
     warnings: tuple[str, ...] = ()
 
@@ -160,10 +166,7 @@ KeyedKind = Literal["edit", "session"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Erasure:
-    """A forget call as owed work. `turn_ids=None`: every turn of `scope` whose id sorts before `before_id`.
-
-    `keeps_facts`: facts that were stated in the turns go on without them, and without their words.
-    """
+    """A forget call as owed work. `turn_ids=None`: every turn of `scope` whose id sorts before `before_id`."""
 
     id: str
     scope: Scope
@@ -172,7 +175,6 @@ class Erasure:
     due_at: datetime
     swept: bool = False
     """True once everything was erased; the last pass, when no old lease can be live any more, is still to come."""
-    keeps_facts: bool = False
 
 
 TierState = Literal["erased", "owed", "operator"]
@@ -209,7 +211,6 @@ class ErasureReceipt:
     turns: tuple[str, ...]
     before_id: str
     state: ReceiptState = "owed"
-    keeps_facts: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -352,7 +353,6 @@ class Hasher:
             thread=None if scope.thread_id is None else self.thread(scope.user_id, scope.thread_id),
             turns=tuple(map(self.turn, erasure.turn_ids or ())),
             before_id=erasure.before_id,
-            keeps_facts=erasure.keeps_facts,
         )
 
     def _hash(self, kind: str, text: str) -> str:

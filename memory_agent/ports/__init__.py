@@ -37,7 +37,4 @@ from memory_agent.ports.models import (
     tokens_by as tokens_by,
     warning_of as warning_of,
 )
-from memory_agent.ports.vectors import (
-    LOST_INDEX as LOST_INDEX,
-    VectorIndex as VectorIndex,
-)
+from memory_agent.ports.vectors import VectorIndex as VectorIndex

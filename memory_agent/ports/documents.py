@@ -53,6 +53,7 @@ if TYPE_CHECKING:
         TopicTurns,
         Turn,
         TurnDraft,
+        VectorFill,
     )
 
 
@@ -329,6 +330,34 @@ class RowStore(Protocol):
     async def set_candidates_through(self, user_id: str, index_seq: int) -> None:
         """Note that they are up to there at least; it never sinks. It goes with the user's last row."""
 
+    async def want_vectors(self, user_ids: Sequence[str] | None, *, anew: bool = False) -> None:
+        """Note that a vector index may lack rows of these users, durably.
+
+        `anew`: any of their rows. None: of all who have rows and were never noted. For whoever has put rows. What erases rows of a user that was ever noted notes it as well.
+        """
+
+    async def vector_fills(
+        self,
+        user_ids: Sequence[str] | None = None,
+        *,
+        pending: bool = False,
+        after: str = "",
+        limit: int,
+    ) -> list[VectorFill]:
+        """The first `limit` notes of these users (None: everybody's) by rising user id, above `after`.
+
+        `pending`: only those that are.
+        """
+
+    async def note_filled(self, fill: VectorFill) -> None:
+        """Replace the user's note, if there still is one.
+
+        It stays pending where its `marks` have risen since `fill` was read.
+        """
+
+    async def vectors_missing(self, scope: Scope | Tenant | None) -> int:
+        """The number of the scope's rows (None: everybody's) beyond the `through` of pending notes, stubs included."""
+
     async def term_candidates(self, scope: Scope, terms: Sequence[str], *, limit: int) -> TermCandidates:
         """For each term, the newest `limit` rows of the scope (by turn id) that hold it, with the user's statistics.
 
@@ -443,11 +472,11 @@ class FactStore(Protocol):
         Of equal `recorded_at` by thread and `seq`. `keys`: only the changes with these keys. All kinds and generations.
         """
 
-    async def fact_heads(self, scope: Scope) -> dict[str, tuple[int, int, int]]:
-        """Of each thread in the scope that has changes: how many, the highest `seq`, and how often words were taken out of them.
+    async def fact_heads(self, scope: Scope) -> dict[str, tuple[int, int]]:
+        """Of each thread in the scope that has changes, how many and the highest `seq` of them.
 
         Numbers are given again only after `erase_remains` of a thread of which nothing is left, minutes after its changes went. So
-        where all are what they were within these, the changes are the same.
+        where both are what they were within these, the changes are the same.
         """
 
     async def drop_generation(self, scope: Scope, generation: str) -> int:

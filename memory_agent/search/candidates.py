@@ -1,17 +1,18 @@
 """Candidates for users too large to keep in memory: by meaning from the vector index, by words from the store's term index.
 
-Both are made when a user outgrows the memory and not before: they would take more room than all else that is kept of a turn.
+The term index is made when a user outgrows the memory and not before: it would take more room than all else that is kept of a turn.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from memory_agent.domain import PassageVector
-from memory_agent.errors import BackendError
+from memory_agent.errors import VectorIndexUnavailable
 from memory_agent.ports import ALL_ROWS
 from memory_agent.search.fusion import WEIGHTS_WITHOUT_DETAIL, best_first, fuse, normalised
 from memory_agent.search.postings import CollectionStatistics
@@ -34,26 +35,25 @@ _PAGE: Final = 500
 
 
 _COUNTED_USERS: Final = 10_000
+_AWAY_SECONDS: Final = 10.0
+"""That an index which is away is not asked: one that hangs would make every search wait."""
+
+log = logging.getLogger(__name__)
 
 
 class CandidateKeeper:
-    """Takes rows of users with more than `max_turns` into both indexes."""
+    """Takes rows of users with more than `max_turns` into the term index."""
 
-    def __init__(
-        self, store: RowStore, vectors: VectorIndex, *, embedder: Callable[[], str], max_turns: int
-    ) -> None:
-        """`embedder`: gives the fingerprint of the model that `vectors` is of."""
+    def __init__(self, store: RowStore, *, max_turns: int) -> None:
         self._store = store
-        self._vectors = vectors
-        self._embedder = embedder
         self._max_turns = max_turns
         self._room: dict[str, int] = {}
         """How many rows users may get before they have to be counted again."""
 
     async def take(self, user_id: str, rows: Sequence[SearchRow]) -> None:
-        """Rows that were put just now, or are to be taken in anew. A user that outgrows the memory with them gets all into both.
+        """Take in rows that were put just now, or are to be taken in anew.
 
-        Interrupted, it is gone on with at the user's next rows. Whoever puts a row and looks here afterwards either finds
+        A user that outgrows the memory with them gets all in. Interrupted, it is gone on with at the user's next rows. Whoever puts a row and looks here afterwards either finds
         that all are in, and adds it, or is early enough for the pages that are still to be read.
         """
         through = await self._store.candidates_through(user_id)
@@ -82,24 +82,6 @@ class CandidateKeeper:
 
     async def _add(self, user_id: str, rows: Sequence[SearchRow]) -> None:
         await self._store.index_terms(user_id, [row.turn_id for row in rows])
-        embedder = self._embedder()
-        passages = [passage for row in rows if row.embedder == embedder for passage in _passages_of(row)]
-        if passages:
-            await self._vectors.upsert(user_id, passages)
-
-
-def _passages_of(row: SearchRow) -> list[PassageVector]:
-    """A row's vectors as the vector index keeps them."""
-    return [
-        PassageVector(
-            turn_id=row.turn_id,
-            passage=number,
-            thread_id=row.thread_id,
-            timestamp=row.timestamp,
-            vector=vector.astype(np.float32),
-        )
-        for number, vector in enumerate(row.vectors)
-    ]
 
 
 class CandidateSource:
@@ -118,13 +100,14 @@ class CandidateSource:
         self._vectors = vectors
         self._embedder = embedder
         self._index_of = index_of
+        self._away_until = 0.0
 
     async def index(
-        self, scope: Scope, asked: AnalysedQuery, limit: int, degraded: list[str]
+        self, scope: Scope, asked: AnalysedQuery, limit: int
     ) -> tuple[ResidentIndex, CollectionStatistics]:
         """An index over up to `limit` candidates by meaning and by each word, and the whole collection's statistics."""
         nearest, held = await asyncio.gather(
-            self._nearest(scope, asked, limit, degraded),
+            self._nearest(scope, asked, limit),
             self._store.term_candidates(scope, asked.terms, limit=limit),
         )
         statistics = CollectionStatistics(
@@ -151,19 +134,18 @@ class CandidateSource:
             index.extend(await self._store.search_rows(scope.user_id, ids=[turn.id for turn in turns]))
         return index, statistics
 
-    async def _nearest(
-        self, scope: Scope, asked: AnalysedQuery, limit: int, degraded: list[str]
-    ) -> list[str]:
+    async def _nearest(self, scope: Scope, asked: AnalysedQuery, limit: int) -> list[str]:
+        """By the vector index; by a look at all rows, exactly, where it lacks some or is away."""
         if asked.gist is None:
             return []
-        try:
-            found = await self._vectors.query(scope, np.asarray(asked.gist), limit=limit)
-            if scope.thread_id is None and len(found) < limit:
-                # A large user has more: the index has lost some, and is filled again. Until then the rows are looked through.
-                found = await self._store.nearest_turns(
-                    scope, np.asarray(asked.gist), embedder=self._embedder(), limit=limit
-                )
-        except BackendError:
-            degraded.append("vector_index")
-            return []
+        vector, found = np.asarray(asked.gist), None
+        if time.monotonic() >= self._away_until and not await self._store.vectors_missing(scope.user):
+            try:
+                found = await self._vectors.query(scope, vector, limit=limit)
+            except VectorIndexUnavailable as exc:
+                self._away_until = time.monotonic() + _AWAY_SECONDS
+                log.warning("the vector index is away, searching the rows: %s", exc)
+        # A large user has more: the index has lost some, and is filled again.
+        if found is None or (scope.thread_id is None and len(found) < limit):
+            found = await self._store.nearest_turns(scope, vector, embedder=self._embedder(), limit=limit)
         return [similar.turn_id for similar in found]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from memory_agent.ports import Clock, DocumentStore, Embedder
     from memory_agent.search.candidates import CandidateKeeper
     from memory_agent.search.entities import EntitySpotter
+    from memory_agent.search.filler import VectorFiller
 
 
 async def embedded_by(
@@ -96,6 +97,7 @@ class Indexer:
         self,
         store: DocumentStore,
         candidates: CandidateKeeper,
+        filler: VectorFiller | None,
         embedder: Embedder,
         clock: Clock,
         spotter: EntitySpotter,
@@ -104,7 +106,7 @@ class Indexer:
     ) -> None:
         self._spotter = spotter
         self._store = store
-        self._candidates = candidates
+        self._candidates, self._filler = candidates, filler
         self._embedder = embedder
         self._clock = clock
         self._language = language
@@ -138,7 +140,11 @@ class Indexer:
         await together(*(self._put(*each, new, named) for each in users.items()))
         # Only now, for what begins before the rows are there finds them.
         await together(
-            *(self._candidates.take(user_id, [rows[turn.id] for turn in of]) for user_id, of in users.items())
+            *(
+                self._candidates.take(user_id, [rows[turn.id] for turn in of])
+                for user_id, of in users.items()
+            ),
+            *([self._filler.want(users)] if self._filler and users else []),
         )
         for user_id in {turn.user_id for turn in turns if turn.seq % _LOOKED_EVERY == 0 and turn.id in new}:
             await self._warn_of_language(Scope(user_id=user_id))

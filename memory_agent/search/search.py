@@ -496,7 +496,7 @@ class Searcher:
         """Search a user too large to keep, with more candidates as long as the filters leave too few of them."""
         limit = CANDIDATES
         while True:
-            index, statistics = await self._candidates.index(request.scope, asked, limit, degraded)
+            index, statistics = await self._candidates.index(request.scope, asked, limit)
             current = self._over(index, unindexed, request, asked, degraded, statistics)
             speakers = {*current.index.speakers, *current.fresh.speakers}
             question = read_question(request.query, known=speakers, called=request.called)

@@ -308,6 +308,15 @@ class RowVectors:
         self._store = store
         self._fingerprint = fingerprint
 
+    @property
+    def losses(self) -> int:
+        """See `VectorIndex.losses`."""
+        return 0
+
+    async def place(self, user_id: str) -> str:
+        """See `VectorIndex.place`."""
+        return ""
+
     async def open(self) -> None:
         """See `VectorIndex.open`."""
 
@@ -327,6 +336,9 @@ class RowVectors:
     async def delete(self, user_id: str, turn_ids: Sequence[str]) -> int:
         """See `VectorIndex.delete`: they go with their rows."""
         return 0
+
+    async def clear(self, user_id: str) -> None:
+        """See `VectorIndex.clear`."""
 
     async def turn_ids(self, user_id: str, *, searched: bool = False) -> set[str]:
         """See `VectorIndex.turn_ids`: none but those that the rows have."""

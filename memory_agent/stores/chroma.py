@@ -1,4 +1,4 @@
-"""`VectorIndex` on a Chroma server.
+"""`VectorIndex` on ChromaDB: a Chroma server, or embedded in this process.
 
 Users are spread over `shards` collections by a hash of their id: a collection per user would cost memory without
 bound, one for all makes every filtered query slow. A collection's name holds the embedder's fingerprint and the
@@ -10,16 +10,31 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
+import os
 import re
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import Similar
-from memory_agent.errors import NotOpen, VectorIndexError, VectorIndexUnavailable
+from memory_agent.errors import (
+    ConfigError,
+    DataDirInUse,
+    NotOpen,
+    VectorIndexError,
+    VectorIndexUnavailable,
+)
 from memory_agent.stores.codec import chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
     import httpx
     import numpy as np
@@ -33,6 +48,7 @@ if TYPE_CHECKING:
 
     Fingerprint = str | Callable[[], str]
 
+log = logging.getLogger(__name__)
 
 _UNAVAILABLE_STATUS: Final = frozenset({401, 403, 408, 425, 429})
 
@@ -129,7 +145,159 @@ MAX_BATCH: Final = 1_000
 _NAME_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
 
 
-class ChromaServer:
+class ChromaIndex(ABC):
+    """Vector index in Chroma, embedded or on a server: collections, records and queries."""
+
+    def __init__(self, *, prefix: str, fingerprint: Fingerprint, shards: int = SHARDS) -> None:
+        """`fingerprint`: of the embedder, or a function that gives it once it is known ("" until then)."""
+        fixed = fingerprint if isinstance(fingerprint, str) else ""
+        if not prefix or not prefix[0].isalnum() or not set(prefix + fixed) <= _NAME_CHARS:
+            raise ValueError(f"collection names are of [A-Za-z0-9_-], not {prefix!r} and {fixed!r}")
+        if shards < 1:
+            raise ValueError(f"shards must be at least 1, not {shards}")
+        self._prefix = prefix
+        self._fingerprint = fingerprint
+        self._shards = shards
+        self._collections: dict[str, Any] = {}
+        self._losses = 0
+
+    # --- what differs ----------------------------------------------------------------------------------------
+    @abstractmethod
+    async def _call(self, function: Callable[..., Any], **arguments: Any) -> Any:
+        """Call a method of one of Chroma's objects."""
+
+    @abstractmethod
+    async def _get_or_create(self, name: str) -> Any:
+        """The collection `name`, made if missing."""
+
+    @abstractmethod
+    async def _list_collections(self, *, limit: int, offset: int) -> Sequence[Any]:
+        """A page of all collections there are."""
+
+    # --- the port --------------------------------------------------------------------------------------------
+    @property
+    def losses(self) -> int:
+        return self._losses
+
+    async def place(self, user_id: str) -> str:
+        """The id that Chroma gave the user's collection when it was made."""
+        with translated():
+            return str((await self._collection(self._known_name(user_id))).id)
+
+    async def upsert(self, user_id: str, passages: Sequence[PassageVector]) -> None:
+        records = {_record_id(p.turn_id, p.passage): p for p in passages}  # Chroma refuses doubles
+        for ids in chunks(list(records), MAX_BATCH):
+            batch = [records[record_id] for record_id in ids]
+            texts = [p.text for p in batch]
+            await self._on_shard(
+                user_id,
+                "upsert",
+                ids=list(ids),
+                embeddings=[p.vector for p in batch],
+                metadatas=[_metadata(user_id, passage) for passage in batch],
+                documents=None if None in texts else texts,
+            )
+
+    async def query(self, scope: Scope, vector: NDArray[np.float32], *, limit: int) -> list[Similar]:
+        nearest: dict[str, float] = {}
+        asked = 2 * limit
+        while limit > 0:
+            answer = await self._on_shard(
+                scope.user_id,
+                "query",
+                query_embeddings=[vector],
+                n_results=asked,
+                where=_where(scope.user_id, scope.thread_id),
+                include=["distances"],
+            )
+            found = list(zip(answer["ids"][0], answer["distances"][0], strict=True))
+            for record_id, distance in found:
+                turn_id = _turn_id(record_id)
+                nearest[turn_id] = min(distance, nearest.get(turn_id, distance))
+            # Long turns fill the answer with their passages: ask for more until there are turns enough.
+            if len(nearest) >= limit or len(found) < asked:
+                break
+            asked *= 4
+        ranked = sorted(nearest.items(), key=lambda item: (item[1], item[0]))[:limit]
+        return [
+            Similar(turn_id=turn_id, similarity=min(1.0, max(-1.0, 1.0 - distance)))
+            for turn_id, distance in ranked
+        ]
+
+    async def delete(self, user_id: str, turn_ids: Sequence[str]) -> int:
+        deleted = 0
+        for name in await self._collections_of(user_id):
+            for chunk in chunks(list(dict.fromkeys(turn_ids)), MAX_BATCH):
+                where = {"$and": [{"user_id": user_id}, {"turn_id": {"$in": chunk}}]}
+                deleted += (await self._on(name, "delete", where=where))["deleted"]
+        return deleted
+
+    async def clear(self, user_id: str) -> None:
+        await self._on_shard(user_id, "delete", where=_where(user_id, None))
+
+    async def turn_ids(self, user_id: str, *, searched: bool = False) -> set[str]:
+        found: set[str] = set()
+        current = self.collection_name(user_id)
+        names = [current] if searched and current else await self._collections_of(user_id)
+        for name in names:
+            records = (await self._on(name, "get", where=_where(user_id, None), include=[]))["ids"]
+            found |= {_turn_id(record_id) for record_id in records}
+        return found
+
+    # --- collections ------------------------------------------------------------------------------------
+    def collection_name(self, user_id: str) -> str:
+        """Name of the user's collection, e.g. `memory_ab12cd34ef_17of64`; "" while there is no embedding model."""
+        known = self._fingerprint if isinstance(self._fingerprint, str) else self._fingerprint()
+        return f"{self._prefix}_{known}_{_shard(user_id, self._shards)}of{self._shards}" if known else ""
+
+    async def _collections_of(self, user_id: str) -> list[str]:
+        """Collections that may hold the user's vectors: also those of former models and of another number of shards.
+
+        What is erased must be erased there too.
+        """
+        mine = [name for name in await self._collection_names() if self._may_hold(name, user_id)]
+        current = self.collection_name(user_id)
+        return mine if current in mine or not current else [*mine, current]
+
+    async def _collection_names(self) -> list[str]:
+        names: list[str] = []
+        with translated():
+            while page := await self._list_collections(limit=_NAMES_READ, offset=len(names)):
+                names += [collection.name for collection in page]
+        return names
+
+    def _may_hold(self, name: str, user_id: str) -> bool:
+        match = _COLLECTION_NAME.fullmatch(name)
+        if match is None or match["prefix"] != self._prefix:
+            return False
+        return int(match["shard"]) == _shard(user_id, int(match["shards"]))
+
+    def _known_name(self, user_id: str) -> str:
+        name = self.collection_name(user_id)
+        if not name:
+            raise VectorIndexUnavailable("no embedding model was found yet, so no collection is known")
+        return name
+
+    async def _on_shard(self, user_id: str, method: str, **arguments: Any) -> Any:
+        return await self._on(self._known_name(user_id), method, **arguments)
+
+    async def _on(self, name: str, method: str, **arguments: Any) -> Any:
+        with translated():
+            try:
+                return await self._call(getattr(await self._collection(name), method), **arguments)
+            except chroma_errors().NotFoundError:
+                # The collection went behind our back (a server restarted on another volume), and so may others have.
+                self._collections.clear()
+                self._losses += 1
+                return await self._call(getattr(await self._collection(name), method), **arguments)
+
+    async def _collection(self, name: str) -> Any:
+        if name not in self._collections:
+            self._collections[name] = await self._get_or_create(name)
+        return self._collections[name]
+
+
+class ChromaServer(ChromaIndex):
     """A Chroma server over HTTP, for any number of processes."""
 
     def __init__(
@@ -143,22 +311,8 @@ class ChromaServer:
         prefix: str,
         fingerprint: Fingerprint,
         shards: int = SHARDS,
-        missed: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
-        """`fingerprint`: of the embedder, or a function that gives it as soon as it is known ("" until then).
-
-        `missed` is awaited before a collection is made that was not there: it may have been once.
-        """
-        fixed = fingerprint if isinstance(fingerprint, str) else ""
-        if not prefix or not prefix[0].isalnum() or not set(prefix + fixed) <= _NAME_CHARS:
-            raise ValueError(f"collection names are of [A-Za-z0-9_-], not {prefix!r} and {fixed!r}")
-        if shards < 1:
-            raise ValueError(f"shards must be at least 1, not {shards}")
-        self._prefix = prefix
-        self._fingerprint = fingerprint
-        self._shards = shards
-        self._missed = missed
-        self._collections: dict[str, AsyncCollection] = {}
+        super().__init__(prefix=prefix, fingerprint=fingerprint, shards=shards)
         self._host, self._port, self._ssl = host, port, ssl
         self._auth_token = auth_token
         self._timeout_seconds = timeout_seconds
@@ -223,109 +377,8 @@ class ChromaServer:
         http.event_hooks = {"response": [raise_for_foreign_errors]}
         return api
 
-    # --- the port --------------------------------------------------------------------------------------------
-    async def upsert(self, user_id: str, passages: Sequence[PassageVector]) -> None:
-        records = {_record_id(user_id, p.turn_id, p.passage): p for p in passages}  # Chroma refuses doubles
-        for ids in chunks(list(records), MAX_BATCH):
-            batch = [records[record_id] for record_id in ids]
-            await self._on_shard(
-                user_id,
-                "upsert",
-                ids=list(ids),
-                embeddings=[p.vector for p in batch],
-                metadatas=[_metadata(user_id, passage) for passage in batch],
-            )
-
-    async def query(self, scope: Scope, vector: NDArray[np.float32], *, limit: int) -> list[Similar]:
-        nearest: dict[str, float] = {}
-        asked = 2 * limit
-        while limit > 0:
-            answer = await self._on_shard(
-                scope.user_id,
-                "query",
-                query_embeddings=[vector],
-                n_results=asked,
-                where=_where(scope.user_id, scope.thread_id),
-                include=["distances"],
-            )
-            found = list(zip(answer["ids"][0], answer["distances"][0], strict=True))
-            for record_id, distance in found:
-                turn_id = _turn_id(record_id)
-                nearest[turn_id] = min(distance, nearest.get(turn_id, distance))
-            # Long turns fill the answer with their passages: ask for more until there are turns enough.
-            if len(nearest) >= limit or len(found) < asked:
-                break
-            asked *= 4
-        ranked = sorted(nearest.items(), key=lambda item: (item[1], item[0]))[:limit]
-        return [
-            Similar(turn_id=turn_id, similarity=min(1.0, max(-1.0, 1.0 - distance)))
-            for turn_id, distance in ranked
-        ]
-
-    async def delete(self, user_id: str, turn_ids: Sequence[str]) -> int:
-        deleted = 0
-        for name in await self._collections_of(user_id):
-            for chunk in chunks(list(dict.fromkeys(turn_ids)), MAX_BATCH):
-                where = {"$and": [{"user_id": user_id}, {"turn_id": {"$in": chunk}}]}
-                deleted += (await self._on(name, "delete", where=where))["deleted"]
-        return deleted
-
-    async def turn_ids(self, user_id: str, *, searched: bool = False) -> set[str]:
-        found: set[str] = set()
-        current = self.collection_name(user_id)
-        names = [current] if searched and current else await self._collections_of(user_id)
-        for name in names:
-            records = (await self._on(name, "get", where=_where(user_id, None), include=[]))["ids"]
-            found |= {_turn_id(record_id) for record_id in records}
-        return found
-
-    # --- collections ------------------------------------------------------------------------------------
-    def collection_name(self, user_id: str) -> str:
-        """Name of the user's collection, e.g. `memory_ab12cd34ef_17of64`; "" while there is no embedding model."""
-        known = self._fingerprint if isinstance(self._fingerprint, str) else self._fingerprint()
-        return f"{self._prefix}_{known}_{_shard(user_id, self._shards)}of{self._shards}" if known else ""
-
-    async def _collections_of(self, user_id: str) -> list[str]:
-        """Collections that may hold the user's vectors: also those of former models and of another number of shards.
-
-        What is erased must be erased there too.
-        """
-        mine = [name for name in await self._collection_names() if self._may_hold(name, user_id)]
-        current = self.collection_name(user_id)
-        return mine if current in mine or not current else [*mine, current]
-
-    async def _collection_names(self) -> list[str]:
-        names: list[str] = []
-        with translated():
-            while page := await self._list_collections(limit=_NAMES_READ, offset=len(names)):
-                names += [collection.name for collection in page]
-        return names
-
-    def _may_hold(self, name: str, user_id: str) -> bool:
-        match = _COLLECTION_NAME.fullmatch(name)
-        if match is None or match["prefix"] != self._prefix:
-            return False
-        return int(match["shard"]) == _shard(user_id, int(match["shards"]))
-
-    async def _on_shard(self, user_id: str, method: str, **arguments: Any) -> Any:
-        name = self.collection_name(user_id)
-        if not name:
-            raise VectorIndexUnavailable("no embedding model was found yet, so no collection is known")
-        return await self._on(name, method, **arguments)
-
-    async def _on(self, name: str, method: str, **arguments: Any) -> Any:
-        with translated():
-            try:
-                return await getattr(await self._collection(name), method)(**arguments)
-            except chroma_errors().NotFoundError:
-                # The collection went behind our back (a server restarted on another volume): once more, afresh.
-                self._collections.pop(name, None)
-                return await getattr(await self._collection(name), method)(**arguments)
-
-    async def _collection(self, name: str) -> AsyncCollection:
-        if name not in self._collections:
-            self._collections[name] = await self._get_or_create(name)
-        return self._collections[name]
+    async def _call(self, function: Callable[..., Any], **arguments: Any) -> Any:
+        return await function(**arguments)
 
     async def _list_collections(self, *, limit: int, offset: int) -> Sequence[Any]:
         api = await self._connected()
@@ -335,13 +388,146 @@ class ChromaServer:
         from chromadb.api.models.AsyncCollection import AsyncCollection
 
         api = await self._connected()
-        try:
-            model = await api.get_collection(name)
-        except chroma_errors().NotFoundError:
-            if self._missed is not None:
-                await self._missed()
-            model = await api.get_or_create_collection(name, configuration=HNSW)
+        model = await api.get_or_create_collection(name, configuration=HNSW)
         return AsyncCollection(client=api, model=model, embedding_function=None)
+
+
+_LOOKED_THROUGH: Final = """
+import sys
+import chromadb
+from chromadb.config import Settings
+print("imported", flush=True)
+client = chromadb.PersistentClient(sys.argv[1], settings=Settings(anonymized_telemetry=False))
+for collection in client.list_collections():
+    for vector in collection.get(limit=1, include=["embeddings"])["embeddings"]:
+        collection.query(query_embeddings=[vector], n_results=1)
+"""
+"""A program that reads what is in a folder of Chroma's, which a damaged one fails or ends."""
+
+
+class EmbeddedChroma(ChromaIndex):
+    """Chroma in this process, kept in a folder that one process has at a time; for others it is away."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        acquire: Callable[[], None],
+        release: Callable[[], None],
+        prefix: str,
+        fingerprint: Fingerprint,
+        shards: int = SHARDS,
+    ) -> None:
+        """`acquire` takes the folder for this process, or raises DataDirInUse; `release` gives it back."""
+        super().__init__(prefix=prefix, fingerprint=fingerprint, shards=shards)
+        self._path = path
+        self._acquire, self._release = acquire, release
+        self._client: Any = None
+        self._executor: ThreadPoolExecutor | None = None
+
+    async def open(self) -> None:
+        """Let calls open the folder."""
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="chroma")
+
+    async def ping(self) -> None:
+        await self._connected()
+
+    async def close(self) -> None:
+        """Finish the call in hand and release the folder."""
+        executor, self._executor = self._executor, None
+        self._collections.clear()
+        if executor is not None:
+            loop = asyncio.get_running_loop()
+            with translated():
+                await loop.run_in_executor(executor, self._disconnect)
+            executor.shutdown()
+
+    async def _connected(self) -> Any:
+        if self._client is None:
+            try:
+                with translated():
+                    await self._call(self._connect)
+            except (VectorIndexError, VectorIndexUnavailable) as exc:
+                # Whatever is wrong with the folder is for an operator to mend.
+                raise VectorIndexUnavailable(f"no Chroma can be opened in {self._path}: {exc}") from exc
+        return self._client
+
+    def _connect(self) -> None:
+        if self._client is not None:  # by a call that was before us in this one thread
+            return
+        try:
+            self._acquire()
+        except (ConfigError, DataDirInUse) as exc:
+            raise VectorIndexUnavailable(str(exc)) from exc
+        try:
+            self._client = self._opened()
+        except BaseException:
+            self._release()
+            raise
+
+    def _opened(self) -> Any:
+        if (self._path / "chroma.sqlite3").exists() and (damage := self._damage()):
+            self._put_aside(damage)
+        import chromadb
+        from chromadb.config import Settings
+
+        try:
+            return chromadb.PersistentClient(self._path, settings=Settings(anonymized_telemetry=False))
+        except AttributeError as exc:  # asked again, it trips over stopping what it could not start
+            raise VectorIndexError(f"Chroma cannot read what is there: {exc.__context__}") from exc
+
+    def _damage(self) -> str:
+        """What keeps the folder from being read, "" for nothing. Another process tries it: it may crash."""
+        command = [sys.executable, "-c", _LOOKED_THROUGH, str(self._path)]
+        tried = subprocess.run(  # noqa: S603 - our own program
+            command, capture_output=True, text=True, errors="replace", check=False
+        )
+        told = (tried.stderr.strip().splitlines() or [f"it ended with {tried.returncode}"])[-1]
+        if tried.returncode == 0:
+            return ""
+        if "imported" not in tried.stdout:
+            raise VectorIndexError(f"chromadb cannot be loaded: {told}")
+        files = [self._path, *self._path.rglob("*")]
+        if not all(os.access(file, os.R_OK | os.W_OK) for file in files):
+            raise VectorIndexUnavailable(f"files in it may not be read or written: {told}")
+        return told[:300]
+
+    def _put_aside(self, damage: str) -> None:
+        aside = self._path / f"damaged-{datetime.now(UTC):%Y-%m-%dT%H%M%S}"
+        aside.mkdir()
+        for file in self._path.iterdir():
+            if file != aside and not file.name.startswith((".lock", "damaged-")):
+                file.rename(aside / file.name)
+        log.warning(
+            "the Chroma in %s cannot be read (%s): its files are kept in %s, and it is made anew from the search rows",
+            self._path,
+            damage,
+            aside.name,
+        )
+
+    def _disconnect(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+            self._release()
+
+    async def _call(self, function: Callable[..., Any], **arguments: Any) -> Any:
+        if self._executor is None:
+            raise _not_open()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, partial(function, **arguments))
+
+    async def _list_collections(self, *, limit: int, offset: int) -> Sequence[Any]:
+        client = await self._connected()
+        found: Sequence[Any] = await self._call(client.list_collections, limit=limit, offset=offset)
+        return found
+
+    async def _get_or_create(self, name: str) -> Any:
+        client = await self._connected()
+        return await self._call(
+            client.get_or_create_collection, name=name, configuration=HNSW, embedding_function=None
+        )
 
 
 # --- records -------------------------------------------------------------------------------------------------
@@ -350,19 +536,26 @@ def _shard(user_id: str, shards: int) -> int:
     return int.from_bytes(digest, "big") % shards
 
 
-def _record_id(user_id: str, turn_id: str, passage: int) -> str:
-    """The owner's hash is in it, so that nobody's upsert can replace a record of somebody else's."""
-    owner = hashlib.blake2b(user_id.encode(), digest_size=8).hexdigest()
-    return f"{owner}:{turn_id}#{passage}"
-
-
-def _metadata(user_id: str, passage: PassageVector) -> dict[str, Any]:
-    placed = {"user_id": user_id, "thread_id": passage.thread_id, "turn_id": passage.turn_id}
-    return {**placed, "timestamp": passage.timestamp.timestamp()}
+def _record_id(turn_id: str, passage: int) -> str:
+    """The turn's own id; that of a further passage of a long turn has its number behind it."""
+    return f"{turn_id}#{passage}" if passage or "#" in turn_id else turn_id
 
 
 def _turn_id(record_id: str) -> str:
-    return record_id.partition(":")[2].rpartition("#")[0]
+    return record_id.rpartition("#")[0] or record_id
+
+
+def _metadata(user_id: str, passage: PassageVector) -> dict[str, Any]:
+    at = passage.timestamp.astimezone(UTC)
+    return {
+        "user_id": user_id,
+        "thread_id": passage.thread_id,
+        "turn_id": passage.turn_id,
+        "role": passage.role,
+        "timestamp": at.isoformat(),
+        # Chroma compares numbers alone by more and less.
+        "epoch": at.timestamp(),
+    }
 
 
 def _where(user_id: str, thread_id: str | None) -> dict[str, Any]:

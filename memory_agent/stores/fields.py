@@ -400,7 +400,6 @@ ERASURE: Final = Fields(
         "before_id": _TEXT,
         "due_at": _TIME,
         "swept": _FLAG,
-        "keeps_facts": _FLAG.or_absent(bool),
     },
     names={"id": "_id"},
 )
@@ -416,7 +415,6 @@ RECEIPT: Final = Fields(
         "turns": _LIST,
         "before_id": _TEXT,
         "state": _TEXT,
-        "keeps_facts": _FLAG.or_absent(bool),
     },
     names={"id": "_id"},
 )

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.checks import checked_timeout
-from memory_agent.domain import STAGES, Scope, stored_at
+from memory_agent.domain import STAGES, VECTORS, Scope, stored_at
 from memory_agent.work.claims import lease_name
 
 if TYPE_CHECKING:
@@ -31,9 +31,10 @@ def waits_for_a_part(status: MemoryStatus, worker: Worker | None) -> bool:
 
     This process's own worker knows best: what is kept of an outage may be from before it was mended.
     """
+    of_stages = [outage for outage in status.outages if outage.stage != VECTORS]
     if worker is None:
-        return bool(status.outages)
-    return bool(worker.store_error) or any(outage.part in worker.down for outage in status.outages)
+        return bool(of_stages)
+    return bool(worker.store_error) or any(outage.part in worker.down for outage in of_stages)
 
 
 async def owed_in_words(

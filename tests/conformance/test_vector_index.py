@@ -50,7 +50,14 @@ def passage(
     turn_id: str, vector: NDArray[np.float32], *, number: int = 0, thread_id: str = "thread"
 ) -> PassageVector:
     when = datetime(2026, 1, 1, 12, 30, 15, 123_000, tzinfo=UTC)
-    return PassageVector(turn_id=turn_id, passage=number, thread_id=thread_id, timestamp=when, vector=vector)
+    return PassageVector(
+        turn_id=turn_id,
+        passage=number,
+        thread_id=thread_id,
+        role="user",
+        timestamp=when,
+        vector=vector,
+    )
 
 
 ANN = Scope(user_id="ann")
@@ -130,15 +137,26 @@ async def test_a_thread_sees_no_other_thread(index: VectorIndex) -> None:
     assert len(await index.query(ANN, direction(1), limit=50)) == len(HOSTILE_IDS)
 
 
-async def test_nobody_replaces_or_deletes_anothers_turn(index: VectorIndex) -> None:
-    """A turn id that two users have is two turns."""
+async def test_nobody_deletes_or_clears_anothers_turn(index: VectorIndex) -> None:
+    """Also where they share a collection."""
     users = [f"user{i}" for i in range(8)]  # more than there are shards: some share one
     for number, user_id in enumerate(users):
-        await index.upsert(user_id, [passage("same", direction(1, number))])
-    assert await index.delete(users[0], ["same"]) == 1
-    for number, user_id in enumerate(users[1:], start=1):
-        (found,) = await index.query(Scope(user_id=user_id), direction(1, number), limit=5)
-        assert found.similarity == pytest.approx(1.0, abs=1e-6)
+        await index.upsert(user_id, [passage(f"turn-{number}", direction(1, number))])
+    every = [f"turn-{number}" for number in range(len(users))]
+    assert await index.delete(users[0], every) == 1
+    await index.clear(users[1])
+    held = [await index.turn_ids(user_id) for user_id in users]
+    assert held == [set(), set(), *({turn_id} for turn_id in every[2:])]
+
+
+async def test_a_place_has_one_name_as_long_as_it_keeps_what_is_there(
+    make_index: Callable[[str], VectorIndex], index: VectorIndex
+) -> None:
+    await index.upsert("ann", [passage("a", direction(1))])
+    assert await index.place("ann") == await index.place("ann") != ""
+    async with opened(make_index("another00000")) as other:
+        assert await other.place("ann") != await index.place("ann")
+    assert index.losses == 0
 
 
 async def test_delete_takes_all_passages_of_the_named_turns(index: VectorIndex) -> None:

@@ -28,7 +28,6 @@ from memory_agent.work.claims import lease_name
 from memory_agent.work.forget import hasher_of
 from tests import profiles
 from tests.conformance.values import a_change, a_compression, a_row
-from tests.fixtures import outgrown
 from tests.integration.commands import Quick, one_line, with_store
 from tests.released.write import fill, known
 from tests.servers.mongod import Mongod
@@ -473,7 +472,7 @@ async def _index_elsewhere(service: MemoryService, ids: list[str], **where: Any)
 def passage(turn_id: str) -> PassageVector:
     vector = np.ones(384, dtype=np.float32)
     return PassageVector(
-        turn_id=turn_id, thread_id="home", passage=0, timestamp=datetime.now(UTC), vector=vector
+        turn_id=turn_id, thread_id="home", passage=0, role="user", timestamp=datetime.now(UTC), vector=vector
     )
 
 
@@ -495,22 +494,19 @@ async def of_other_shards(service: MemoryService, ids: list[str]) -> None:
     await _index_elsewhere(service, ids, shards=SHARDS + 1)
 
 
-LACKING = "2 turns of a large user, without vectors where they are searched in the Chroma server"
+LACKING = "2 turns without vectors where Chroma should have them"
 INDEX_FAULTS = {
     "lost vectors": (lose_vectors, LACKING),
-    "vectors of nobody": (orphan_vectors, "1 turn gone, with vectors in the Chroma server"),
+    "vectors of nobody": (orphan_vectors, "1 turn gone, with vectors in Chroma"),
     "in a former model's collection": (of_a_former_model, LACKING),
     "in a collection of another number of shards": (of_other_shards, LACKING),
 }
 
 
 async def test_each_fault_of_a_chroma_server_is_found_and_mended(server_settings: dict[str, Any]) -> None:
-    """Of a large user, whose vectors it has: the doctor finds that one alone, and mends it; a search is as before."""
+    """The doctor finds that one alone, and mends it."""
     await fill(server_settings)
     async with MemoryService(MemoryConfig(**server_settings)) as service:
-        await outgrown(service, "ada")
-        await service.rebuild_index("ada")
-        await service.settle(timeout=60)
         assert await examined(service, vectors=True) == []
         ids = [turn.id for turn in await service.core.store.list_turns(SCOPE, limit=2)]
         before = await service.core.vectors.turn_ids("ada", searched=True)

@@ -106,21 +106,23 @@ async def test_chroma_stopped(
 async def test_chroma_stopped_for_a_small_user(
     server_settings: dict[str, Any], own_chroma: ChromaProcess, shared_embedder: LocalEmbedder
 ) -> None:
-    """Whoever is searched in memory is settled and found without it."""
+    """Whoever is searched in memory is settled and found without it, and told what is missing there."""
     own_chroma.stop()
     cfg = with_chroma(server_settings, own_chroma, 50_000)
     async with MemoryService(cfg, embedder=shared_embedder) as service:
         memory = service.agent("ann", "chat")
         await memory.update_memory("My puppy is called Rufus.", "Cute!")
         await memory.settle(timeout=60)
-        assert service.core.worker.down == frozenset()
+        status = await memory.status()
+        assert (status.owed_count, status.vectors_missing) == (0, 2)
+        assert [(outage.stage, outage.part) for outage in status.outages] == [("vectors", "vector_index")]
         assert ((await memory.fetch_long_term("Which pet do I have?"))[0].similarity or 0.0) > 0.2
 
 
 async def test_chroma_stopped_for_a_large_user(
     server_settings: dict[str, Any], own_chroma: ChromaProcess, shared_embedder: LocalEmbedder
 ) -> None:
-    """Users too large for RAM are searched by word meanwhile, and the context says so; forgetting is finished later."""
+    """Users too large for RAM are searched in their rows meanwhile; forgetting is finished later."""
     cfg = with_chroma(server_settings, own_chroma, 0)
     async with MemoryService(cfg, embedder=shared_embedder) as service:
         memory = service.agent("ann", "chat")
@@ -128,7 +130,7 @@ async def test_chroma_stopped_for_a_large_user(
         await memory.settle(timeout=60)
         own_chroma.stop()
         context = await memory.fetch_memory("What is my puppy called?")
-        assert context.degraded == ("vector_index",)
+        assert context.degraded == ()
         assert "Rufus" in str(context)
         assert (await memory.fetch_long_term("my puppy"))[0].text == "My puppy is called Rufus."
         forgotten = await memory.forget(receipt.turn_ids)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 from typing import Any
 
 import chromadb
 import pytest
 
 from memory_agent import MemoryConfig, MemoryService
-from memory_agent.clock import SystemClock
-from memory_agent.ports import LOST_INDEX, VectorIndex
+from memory_agent.ports import VectorIndex
 from memory_agent.stores.chroma import ChromaServer
 from memory_agent.testing import HashEmbedder
-from memory_agent.work.heal import IndexHealer
 from tests.constants import settings_of
 from tests.fixtures import outgrown
 
@@ -53,30 +50,8 @@ async def test_a_chroma_server_that_lost_its_data_is_filled_again(
                 while await vectors.turn_ids("ann") != ids:
                     await asyncio.sleep(0.05)
             await memory.settle(30)
-            assert f"the vector index lacked {TURNS} turns" in caplog.text
+            assert "the vectors of 1 users are not where they are searched" in caplog.text
             assert await found() == before
-
-
-async def test_while_there_is_no_model_the_index_is_not_looked_through(
-    embedded_settings: dict[str, Any],
-) -> None:
-    """No row is of no model, so that all would seem to be there."""
-    async with MemoryService(MemoryConfig(**embedded_settings), embedder=HashEmbedder()) as service:
-        store, model = service.core.store, ""
-        await service.pause_worker()
-        healer = IndexHealer(
-            store,
-            service.core.vectors,
-            SystemClock(),
-            embedder=lambda: model,
-            lease=timedelta(seconds=5),
-        )
-        await store.put_meta(LOST_INDEX, {"at": "now"})
-        assert not await healer.work_off("ann's")
-        assert await store.get_meta(LOST_INDEX) == {"at": "now"}
-        model = HashEmbedder().fingerprint
-        assert await healer.work_off("ann's")
-        assert await store.get_meta(LOST_INDEX) == {}
 
 
 async def lose(vectors: VectorIndex, cfg: MemoryConfig) -> None:

@@ -9,7 +9,10 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.servers.mongod import free_port
 
@@ -56,6 +59,20 @@ class ChromaProcess:
                 raise RuntimeError(f"chroma did not start:\n{self.log.read_text()[-2000:]}")
             time.sleep(0.05)
         return self
+
+    @contextmanager
+    def client(self) -> Iterator[Any]:
+        """Chroma's own client, closed with its connections, which it leaves open otherwise."""
+        import chromadb
+
+        client: Any = chromadb.HttpClient(self.host, self.port)
+        sessions = [each._server._session for each in (client, client._admin_client)]
+        try:
+            yield client
+        finally:
+            client.close()
+            for session in sessions:
+                session.close()
 
     def stop(self) -> None:
         """Ask it to end, and wait until it did."""

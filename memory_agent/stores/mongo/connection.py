@@ -177,6 +177,7 @@ _PARKED: Final = {"parked": True}
 _GONE: Final = {"gone_at": {"$exists": True}}
 _ERASING: Final = {"erasing": True}
 _ERASED: Final = {"erased": True}
+_PENDING: Final = {"pending": True}
 _LARGE: Final = {"words": {"$exists": True}}
 _LIVE: Final = {"timestamp": {"$exists": True}}
 _ASSIGNED: Final = {"topic_id": {"$exists": True}}
@@ -217,6 +218,10 @@ INDEXES: Final[Mapping[str, tuple[IndexModel, ...]]] = {
         _index("embedder"),
     ),
     "large_users": (_index("user_id", unique=True),),
+    "vector_fills": (
+        _index("user_id", unique=True),
+        _index("pending", "user_id", only=_PENDING),
+    ),
     "facts": (_index("user_id", "thread_id", unique=True),),
     "fact_events": (
         _index(*CHANGE_KEYS, unique=True),
@@ -354,6 +359,7 @@ class MongoConnection:
     _turns = _Named("turns")
     _rows = _Named("search_rows")
     _large_users = _Named("large_users")
+    _vector_fills = _Named("vector_fills")
     _facts = _Named("facts")
     _fact_events = _Named("fact_events")
     _costs = _Named("costs")
@@ -482,11 +488,8 @@ async def read_all(cursor: Any) -> list[dict[str, Any]]:
     return documents
 
 
-async def united(*parts: tuple[Any, ...], **options: Any) -> list[list[dict[str, Any]]]:
-    """Results of each part, a collection with the stages of a pipeline: one after the other in this order, all in one command.
-
-    `options`: of the first, such as `hint`.
-    """
+async def united(*parts: tuple[Any, ...]) -> list[list[dict[str, Any]]]:
+    """Results of each part, a collection with the stages of a pipeline: one after the other in this order, all in one command."""
     pipelines = [[*stages, {"$set": {"part": number}}] for number, (_, *stages) in enumerate(parts)]
     first, *others = (collection for collection, *_ in parts)
     behind = [
@@ -494,8 +497,6 @@ async def united(*parts: tuple[Any, ...], **options: Any) -> list[list[dict[str,
         for other, pipeline in zip(others, pipelines[1:], strict=True)
     ]
     found: list[list[dict[str, Any]]] = [[] for _ in parts]
-    for document in await read_all(
-        first.aggregate([*pipelines[0], *behind], batchSize=_READ_AT_ONCE, **options)
-    ):
+    for document in await read_all(first.aggregate([*pipelines[0], *behind], batchSize=_READ_AT_ONCE)):
         found[document.pop("part")].append(document)
     return found

@@ -47,7 +47,11 @@ _INDEX_NOT_FOUND: Final = 27
 # What earlier schemas have and this one has no more. Collections, names in `meta` and indexes (by their names) are
 # dropped when the store is opened, fields in the background, user by user.
 DROPPED_COLLECTIONS: Final[tuple[str, ...]] = ("vector_pointers",)
-DROPPED_META: Final[tuple[str, ...]] = ("embedder migration", "embedder migration progress")
+DROPPED_META: Final[tuple[str, ...]] = (
+    "embedder migration",
+    "embedder migration progress",
+    "vector index lost",
+)
 DROPPED_INDEXES: Final[Mapping[str, tuple[str, ...]]] = {"search_rows": ("user_id_1_thread_id_1_seq_1",)}
 DROPPED_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {"search_rows": ("next",), "facts": ("at",)}
 

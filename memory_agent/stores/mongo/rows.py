@@ -13,7 +13,7 @@ from pymongo import ReplaceOne, UpdateOne
 from pymongo.errors import BulkWriteError
 
 from memory_agent.concurrency import Tries, overtaken, together
-from memory_agent.domain import Entity, EntityCount, TermCandidates
+from memory_agent.domain import Entity, EntityCount, Scope, TermCandidates, VectorFill
 from memory_agent.stores.codec import (
     PAGE_ROWS,
     Nearest,
@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memory_agent.domain import Scope, SearchRow, Similar
-    from memory_agent.stores.mongo.connection import Document
+    from memory_agent.domain import SearchRow, Similar
+    from memory_agent.domain.base import Tenant
+    from memory_agent.stores.mongo.connection import Collection, Document
 
 _WRITTEN_AT_ONCE: Final = 500
 _READ_AT_ONCE: Final = 1_000
@@ -165,6 +166,62 @@ class MongoRows(MongoConnection):
     async def set_candidates_through(self, user_id: str, index_seq: int) -> None:
         raised = {"$max": {"through": Int64(index_seq)}}
         await self._large_users.update_one({"user_id": user_id}, raised, upsert=True)
+
+    async def want_vectors(self, user_ids: Sequence[str] | None, *, anew: bool = False) -> None:
+        if user_ids is None:
+            of_rows, noted = await together(self._users_of(self._rows), self._users_of(self._vector_fills))
+            user_ids = sorted(of_rows - noted)
+        start = {"place": "", "through": Int64(0)}
+        update = {"$inc": {"marks": 1}, "$set": {"pending": True, **(start if anew else {})}}
+        update |= {} if anew else {"$setOnInsert": start}
+        for chunk in chunks(user_ids, _WRITTEN_AT_ONCE):
+            marks = [UpdateOne({"user_id": user_id}, update, upsert=True) for user_id in chunk]
+            await self._bounded(self._vector_fills.bulk_write(marks, ordered=False))
+
+    @bounded
+    async def vector_fills(
+        self,
+        user_ids: Sequence[str] | None = None,
+        *,
+        pending: bool = False,
+        after: str = "",
+        limit: int,
+    ) -> list[VectorFill]:
+        if limit <= 0:
+            return []
+        users: Document = {"$gt": after, **({} if user_ids is None else {"$in": list(user_ids)})}
+        query = {"user_id": users, **({"pending": True} if pending else {})}
+        found = self._vector_fills.find(query, {"_id": 0}).sort("user_id", 1).limit(limit)
+        return [VectorFill(**note) for note in await read_all(found)]
+
+    async def _users_of(self, collection: Collection) -> set[str]:
+        # By the index alone, user by user.
+        users = collection.aggregate([{"$sort": {"user_id": 1}}, {"$group": {"_id": "$user_id"}}])
+        return {user["_id"] for user in await self._bounded(read_all(users))}
+
+    @bounded
+    async def note_filled(self, fill: VectorFill) -> None:
+        pending = {"$or": [fill.pending, {"$ne": ["$marks", fill.marks]}]}
+        noted = {"place": {"$literal": fill.place}, "through": Int64(fill.through), "pending": pending}
+        await self._vector_fills.update_one({"user_id": fill.user_id}, [{"$set": noted}])
+
+    @bounded
+    async def vectors_missing(self, scope: Scope | Tenant | None) -> int:
+        user, thread = scope, {}
+        if isinstance(scope, Scope):
+            user, thread = scope.user, scope_filter(scope)
+            del thread["user_id"]
+        beyond = {"$and": [{"$eq": ["$user_id", "$$user"]}, {"$gt": ["$index_seq", "$$through"]}]}
+        rows = [{"$match": {"$expr": beyond, **thread}}, {"$count": "rows"}]
+        of_user = {"from": "search_rows", "let": {"user": "$user_id", "through": "$through"}}
+        counts = self._vector_fills.aggregate(
+            [
+                {"$match": {**scope_filter(user), "pending": True}},
+                {"$lookup": {**of_user, "pipeline": rows, "as": "found"}},
+                {"$group": {"_id": None, "rows": {"$sum": {"$sum": "$found.rows"}}}},
+            ]
+        )
+        return sum([group["rows"] for group in await read_all(counts)])
 
     @bounded
     async def term_candidates(self, scope: Scope, terms: Sequence[str], *, limit: int) -> TermCandidates:

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from memory_agent.domain import Entity, EntityCount, TermCandidates
+from memory_agent.domain import Entity, EntityCount, Scope, TermCandidates, VectorFill
 from memory_agent.stores.codec import (
     DAMAGED,
     PAGE_ROWS,
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memory_agent.domain import Scope, SearchRow, Similar
+    from memory_agent.domain import SearchRow, Similar
+    from memory_agent.domain.base import Tenant
     from memory_agent.stores.codec import Record
 
 _WRITTEN_AT_ONCE: Final = 100
@@ -94,6 +95,49 @@ class SqliteRows(SqliteConnection):
     async def set_candidates_through(self, user_id: str, index_seq: int) -> None:
         await self._write(lambda db: _set_candidates_through(db, user_id, index_seq))
 
+    async def want_vectors(self, user_ids: Sequence[str] | None, *, anew: bool = False) -> None:
+        if user_ids is None:
+            await self._execute(_WANT_OTHERS, [])
+        for chunk in chunks(user_ids or (), _WRITTEN_AT_ONCE):
+            await self._write(partial(_want_vectors, user_ids=chunk, anew=anew))
+
+    async def vector_fills(
+        self,
+        user_ids: Sequence[str] | None = None,
+        *,
+        pending: bool = False,
+        after: str = "",
+        limit: int,
+    ) -> list[VectorFill]:
+        where = Where("user_id > ?", after).among("user_id", user_ids)
+        where = where.also("pending") if pending else where
+        sql = (
+            f"SELECT user_id, place, through, pending, marks FROM vector_fills WHERE {where} ORDER BY user_id"
+        )
+        return [
+            VectorFill(user_id=user_id, place=place, through=through, pending=bool(pending), marks=marks)
+            for user_id, place, through, pending, marks in await self._fetch(
+                f"{sql} LIMIT ?", [*where.values, max(limit, 0)]
+            )
+        ]
+
+    async def note_filled(self, fill: VectorFill) -> None:
+        await self._execute(
+            "UPDATE vector_fills SET place = ?, through = ?, pending = ? OR marks <> ? WHERE user_id = ?",
+            [fill.place, fill.through, fill.pending, fill.marks, fill.user_id],
+        )
+
+    async def vectors_missing(self, scope: Scope | Tenant | None) -> int:
+        user = in_scope(scope.user if isinstance(scope, Scope) else scope)
+        thread = Where().equal(thread_id=scope.thread_id if isinstance(scope, Scope) else None)
+        [(count,)] = await self._fetch(
+            "SELECT coalesce(sum((SELECT count(*) FROM search_rows WHERE search_rows.user_id = fills.user_id"
+            f" AND index_seq > fills.through AND {thread})), 0)"
+            f" FROM (SELECT user_id, through FROM vector_fills WHERE pending AND {user}) AS fills",
+            [*thread.values, *user.values],
+        )
+        return int(count)
+
     async def term_candidates(self, scope: Scope, terms: Sequence[str], *, limit: int) -> TermCandidates:
         return await self._read(lambda db: _term_candidates(db, scope, terms, max(limit, 0)))
 
@@ -129,6 +173,21 @@ class SqliteRows(SqliteConnection):
         while limit > 0 and (last := await self._read(take)) is not None:
             after = last
         return nearest.found(unpack_id)
+
+
+_WANT: Final = (
+    "INSERT INTO vector_fills (user_id, place, through, pending, marks) VALUES (?, '', 0, 1, 1)"
+    " ON CONFLICT (user_id) DO UPDATE SET pending = 1, marks = marks + 1"
+)
+_WANT_OTHERS: Final = (
+    "INSERT OR IGNORE INTO vector_fills (user_id, place, through, pending, marks)"
+    " SELECT DISTINCT user_id, '', 0, 1, 1 FROM search_rows"
+)
+_WANT_ANEW: Final = f"{_WANT}, place = '', through = 0"
+
+
+def _want_vectors(db: sqlite3.Connection, user_ids: Sequence[str], anew: bool) -> None:
+    db.executemany(_WANT_ANEW if anew else _WANT, [[user_id] for user_id in user_ids])
 
 
 def index_head(db: sqlite3.Connection, user_id: str) -> int:
@@ -230,6 +289,7 @@ def stub_rows(db: sqlite3.Connection, user_id: str, turn_ids: Sequence[str], now
     # Before any row goes: the highest number may be among those that do.
     first = max(index_head(db, user_id) + 1, milliseconds(now))
     stubs = drop_rows(db, user_id, live)
+    db.execute("UPDATE vector_fills SET pending = 1, marks = marks + 1 WHERE user_id = ?", [user_id])
     db.executemany(
         f"INSERT INTO search_rows ({ROW_COLUMNS})"
         " VALUES (?, ?, ?, ?, 'user', ?, NULL, NULL, NULL, 0, '[]', x'', 0, '', 0, '', '', ?, ?)",

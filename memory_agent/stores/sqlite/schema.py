@@ -90,7 +90,9 @@ def left_over(path: str) -> list[Path]:
     file = Path(path)
     copies = (copy for copy in file.parent.glob(f"{file.name}.before-*"))
     chroma = file.parent / _CHROMA
-    return [*sorted(copies), *([chroma] if (chroma / "chroma.sqlite3").is_file() else [])]
+    # One that `chroma_db_dir` names has a lock in it.
+    is_left = (chroma / "chroma.sqlite3").is_file() and not (chroma / ".lock").exists()
+    return [*sorted(copies), *([chroma] if is_left else [])]
 
 
 def remove_left_over(path: str) -> None:
@@ -250,7 +252,6 @@ CREATE TABLE facts (
   {_THREAD},
   {declared(FACTS)},
   floor INTEGER NOT NULL DEFAULT 0, -- up to which number changes were erased
-  stripped INTEGER NOT NULL DEFAULT 0, -- how often words were taken out of changes
   PRIMARY KEY (user_id, thread_id)
 ) STRICT, WITHOUT ROWID;
 
@@ -302,6 +303,15 @@ CREATE TABLE IF NOT EXISTS embedded_rows ( -- how many rows each embedding model
   rows INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 INSERT OR REPLACE INTO embedded_rows SELECT embedder, count(*) FROM search_rows GROUP BY embedder;
+CREATE TABLE IF NOT EXISTS vector_fills ( -- how far a user's rows are in a vector index: `domain.VectorFill`
+  user_id TEXT NOT NULL,
+  place TEXT NOT NULL,
+  through INTEGER NOT NULL,
+  pending INTEGER NOT NULL,
+  marks INTEGER NOT NULL,
+  PRIMARY KEY (user_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS vector_fills_pending ON vector_fills (user_id) WHERE pending;
 -- With the stages that are owed, so that a backlog is looked through without reading its turns.
 CREATE INDEX IF NOT EXISTS turns_due_stage ON turns (due_at, pending, user_id, thread_id) WHERE due_at IS NOT NULL;
 """
@@ -323,10 +333,8 @@ _ADDED_COLUMNS: Final[Mapping[str, Fields[Any]]] = {
     "turns": TURN,
     "search_rows": ROW,
     "facts": FACTS,
-    "erasures": ERASURE,
-    "erasure_receipts": RECEIPT,
 }
-_DROPPED_META: Final = ("embedder migration", "embedder migration progress")
+_DROPPED_META: Final = ("embedder migration", "embedder migration progress", "vector index lost")
 """What earlier schemas have and this one has no more: the upgrade drops it."""
 
 _OF_TOPIC: Final = "user_id = {0}.user_id AND thread_id = {0}.thread_id"
@@ -463,7 +471,6 @@ def _upgrade(connection: sqlite3.Connection, found: int) -> None:
 
 def _upgrade_facts(connection: sqlite3.Connection) -> None:
     """Before schema 14 the facts were a list of pairs, each a name and what is known of that person."""
-    connection.execute("ALTER TABLE facts ADD COLUMN stripped INTEGER NOT NULL DEFAULT 0")
     there = connection.execute("SELECT user_id, thread_id, facts FROM facts WHERE facts GLOB '[[]*'")
     for user_id, thread_id, packed in there.fetchall():
         document = FactsDocument(people=dict(json.loads(packed)))

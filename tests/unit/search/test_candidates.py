@@ -1,4 +1,4 @@
-"""Who outgrows the memory: when a user's rows are taken into the indexes that candidates come from, and that none is missed."""
+"""Who outgrows the memory: when a user's rows are taken into the term index, and that none is missed."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from memory_agent.domain import PassageVector, SearchRow
-from memory_agent.errors import VectorIndexUnavailable
+from memory_agent.domain import SearchRow
+from memory_agent.errors import StoreUnavailable
 from memory_agent.ports import ALL_ROWS
 from memory_agent.search import candidates
 from memory_agent.search.candidates import CandidateKeeper
 from memory_agent.search.user_index import ResidentCache
 from memory_agent.stores.sqlite import SqliteStore
-from memory_agent.testing import BruteForceIndex
 from tests.conformance.values import NOW, a_row, a_scope
 
 SCOPE = a_scope()
@@ -23,29 +22,25 @@ PAGE = 4
 
 
 class CountingStore(SqliteStore):
-    """A SQLite store that counts how often rows were counted."""
+    """A SQLite store that counts how often rows were counted and taken in, and goes away before a given taking."""
 
     counted = 0
+    fails_after = 1_000
+
+    def __init__(self, file: Path) -> None:
+        super().__init__(file)
+        self.came: Counter[str] = Counter()
+
+    async def index_terms(self, user_id: str, turn_ids: Sequence[str]) -> None:
+        self.fails_after -= 1
+        if self.fails_after < 0:
+            raise StoreUnavailable("gone")
+        self.came.update(turn_ids)
+        await super().index_terms(user_id, turn_ids)
 
     async def count_rows(self, user_id: str, *, limit: int) -> int:
         self.counted += 1
         return await super().count_rows(user_id, limit=limit)
-
-
-class FailingIndex(BruteForceIndex):
-    """A vector index that goes away before a given upsert, and counts how often each turn came."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fails_after = 1_000
-        self.came: Counter[str] = Counter()
-
-    async def upsert(self, user_id: str, passages: Sequence[PassageVector]) -> None:
-        self.fails_after -= 1
-        if self.fails_after < 0:
-            raise VectorIndexUnavailable("gone")
-        self.came.update(passage.turn_id for passage in passages)
-        await super().upsert(user_id, passages)
 
 
 class Kept:
@@ -53,8 +48,7 @@ class Kept:
 
     def __init__(self, store: CountingStore) -> None:
         self.store = store
-        self.vectors = FailingIndex()
-        self.keeper = CandidateKeeper(store, self.vectors, embedder=lambda: MODEL, max_turns=MOST)
+        self.keeper = CandidateKeeper(store, max_turns=MOST)
         self.rows: list[SearchRow] = []
 
     async def put(self, count: int) -> None:
@@ -69,7 +63,6 @@ class Kept:
 
     async def assert_all_in(self) -> None:
         ids = {row.turn_id for row in self.rows}
-        assert await self.vectors.turn_ids("ada") == ids
         assert await self.held() == len(ids)
         assert await self.store.candidates_through("ada") == ALL_ROWS
 
@@ -87,19 +80,19 @@ async def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     await store.close()
 
 
-async def test_only_who_outgrows_the_memory_is_in_the_indexes(kept: Kept) -> None:
+async def test_only_who_outgrows_the_memory_is_in_the_term_index(kept: Kept) -> None:
     for _ in range(5):
         await kept.put(2)
-    assert (await kept.vectors.turn_ids("ada"), await kept.held()) == (set(), 0)
+    assert await kept.held() == 0
     assert await kept.store.candidates_through("ada") is None
     assert await kept.is_in_memory()
     await kept.put(1)
     await kept.assert_all_in()
-    assert set(kept.vectors.came.values()) == {1}
+    assert set(kept.store.came.values()) == {1}
     assert not await kept.is_in_memory()
     await kept.put(3)
     await kept.assert_all_in()
-    assert set(kept.vectors.came.values()) == {1}
+    assert set(kept.store.came.values()) == {1}
 
 
 async def test_who_is_small_is_counted_once(kept: Kept) -> None:
@@ -111,17 +104,17 @@ async def test_who_is_small_is_counted_once(kept: Kept) -> None:
 
 
 async def test_outgrowing_is_gone_on_with_where_it_stopped(kept: Kept) -> None:
-    """While the vector index is away the user stays in memory; what was taken in before is not taken in again."""
+    """While the store is away the user stays in memory; what was taken in before is not taken in again."""
     await kept.put(MOST)
-    kept.vectors.fails_after = 2
-    with pytest.raises(VectorIndexUnavailable):
+    kept.store.fails_after = 2
+    with pytest.raises(StoreUnavailable):
         await kept.put(1)
-    assert len(kept.vectors.came) == 2 * PAGE
+    assert len(kept.store.came) == 2 * PAGE
     assert await kept.is_in_memory()
-    kept.vectors.fails_after = 1_000
+    kept.store.fails_after = 1_000
     await kept.put(1)
     await kept.assert_all_in()
-    assert set(kept.vectors.came.values()) == {1}
+    assert set(kept.store.came.values()) == {1}
 
 
 async def test_what_was_erased_is_not_taken_in(kept: Kept) -> None:
@@ -136,7 +129,7 @@ async def test_what_was_erased_is_not_taken_in(kept: Kept) -> None:
 async def test_a_row_put_while_pages_are_read_is_taken_in(kept: Kept) -> None:
     """Two who put rows of a user at once miss none between them: whoever is late finds that the index is there."""
     await kept.put(MOST)
-    other = CandidateKeeper(kept.store, kept.vectors, embedder=lambda: MODEL, max_turns=MOST)
+    other = CandidateKeeper(kept.store, max_turns=MOST)
     late = a_row(seq=99, terms={"sea": 1})
     reads = kept.store.search_rows
 

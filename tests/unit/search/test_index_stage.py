@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from memory_agent.domain import Entity, SearchRow, Turn
 from memory_agent.errors import EmbedderUnavailable
 from memory_agent.search.candidates import CandidateKeeper
 from memory_agent.search.entities import EntitySpotter
+from memory_agent.search.filler import VectorFiller
 from memory_agent.search.index_stage import Indexer
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import BruteForceIndex, FixedClock, HashEmbedder
@@ -42,11 +44,19 @@ class Stage:
     async def index(self, turns: list[Turn], language: str = "english") -> None:
         spotter = EntitySpotter(self.entities)
         clock = FixedClock(NOW)
-        candidates = CandidateKeeper(
-            self.store, self.vectors, embedder=lambda: self.embedder.fingerprint, max_turns=0
+        candidates = CandidateKeeper(self.store, max_turns=0)
+        filler = VectorFiller(
+            self.store,
+            self.vectors,
+            clock,
+            embedder=lambda: self.embedder.fingerprint,
+            lease=timedelta(seconds=5),
+            texts=False,
         )
-        indexer = Indexer(self.store, candidates, self.embedder, clock, spotter, language=language)
+        indexer = Indexer(self.store, candidates, filler, self.embedder, clock, spotter, language=language)
         await indexer.index(turns)
+        while await filler.work_off("test"):
+            pass
 
     async def rows(self) -> dict[str, SearchRow]:
         return {row.turn_id: row for row in await self.store.search_rows("ada")}

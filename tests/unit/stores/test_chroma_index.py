@@ -28,7 +28,7 @@ EAST = np.array([1, 0, 0], dtype=np.float32)
 
 def passage(turn_id: str = "a") -> PassageVector:
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    return PassageVector(turn_id=turn_id, passage=0, thread_id="t", timestamp=now, vector=EAST)
+    return PassageVector(turn_id=turn_id, passage=0, thread_id="t", role="user", timestamp=now, vector=EAST)
 
 
 async def _reached(index: ChromaServer) -> None:
