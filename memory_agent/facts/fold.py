@@ -139,22 +139,13 @@ def overlap(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     return all(a == b for a, b in zip(one, other, strict=False))
 
 
-_STAND_IN: Final = ":facts:meanwhile"
-
-
-def stand_in_key(turn_id: str) -> str:
-    """The key of what patterns found in a turn while the language model stayed away."""
-    return f"{turn_id}{_STAND_IN}"
+MEANWHILE: Final = "meanwhile"
+"""In the place of a generation, in the key of what patterns found while the language model stayed away."""
 
 
 def is_stand_in(change: FactChange) -> bool:
     """True if it counts only until the model has looked at the turn."""
-    return change.kind == "extraction" and change.key.endswith(_STAND_IN)
-
-
-def order(changes: Iterable[FactChange]) -> list[FactChange]:
-    """`changes` of one thread in the order of the fold."""
-    return sorted(changes, key=lambda change: (change.at, change.seq))
+    return change.kind == "extraction" and change.key.endswith(f":facts:{MEANWHILE}")
 
 
 def applied_generations(changes: Iterable[FactChange]) -> list[str]:
@@ -191,11 +182,12 @@ def counting(changes: Sequence[FactChange]) -> list[FactChange]:
     for change in changes:
         if (own := rank(change)) is not None:
             best[change.at] = min(own, best.get(change.at, own))
-    return order(
+    counted = (
         change
         for change in changes
         if change.kind == "edit" or ((own := rank(change)) is not None and own == best[change.at])
     )
+    return sorted(counted, key=lambda change: (change.at, change.seq))
 
 
 # --- step by step --------------------------------------------------------------------------------------------
@@ -215,7 +207,7 @@ class Step:
     """Its path begins with whose it is."""
     gone: frozenset[Mark] = frozenset()
     has: frozenset[Mark] = frozenset()
-    back: tuple[Leaf[Mark], ...] = ()
+    back: tuple[Leaf, ...] = ()
     corrects: bool = False
     """It is only about the values that go and come back."""
 
@@ -408,23 +400,23 @@ def record_id(mark: tuple[str, int, int | str], *, several: bool = False) -> str
     return f"{thread}/{seq}.{number}" if several else f"{seq}.{number}"
 
 
-def _people(tree: FactTree[Any], names: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+def _people(tree: FactTree, names: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     documents = tree.document()
     return {name: documents.get(key, {}) for key, name in names.items()}
 
 
 def _run(
     steps: Sequence[Step], told: dict[Mark, _Telling] | None = None
-) -> tuple[FactTree[Mark], dict[Mark, _Telling]]:
+) -> tuple[FactTree, dict[Mark, _Telling]]:
     """Apply the steps; what is `told` of them goes to what is told already.
 
     Reverts need the tree as it was: the places they name are kept on the way.
     """
-    tree: FactTree[Mark] = FactTree()
+    tree: FactTree = FactTree()
     told = {} if told is None else told
     cut_of = _cuts(steps)
     cuts = sorted({cut_of[step.mark] for step in steps if step.mark in cut_of and not step.corrects})
-    kept: list[FactTree[Mark]] = []
+    kept: list[FactTree] = []
     for step in steps:
         while len(kept) < len(cuts) and cuts[len(kept)] < step.place:
             kept.append(tree.copy())
@@ -470,7 +462,7 @@ def _met_again(telling: _Telling, source: FactSource, confidence: float) -> None
         telling.confidence = surer(telling.confidence, confidence)
 
 
-def _over_threads(threads: Sequence[Sequence[Step]]) -> tuple[FactTree[Mark], dict[Mark, _Telling]]:
+def _over_threads(threads: Sequence[Sequence[Step]]) -> tuple[FactTree, dict[Mark, _Telling]]:
     """Apply the steps of several threads by when they were said, without those that their own thread reverted."""
     together: list[Step] = []
     told: dict[Mark, _Telling] = {}
@@ -513,7 +505,7 @@ def _undone(steps: Sequence[Step]) -> set[Mark]:
     return undone
 
 
-def _correct(tree: FactTree[Mark], told: Mapping[Mark, _Telling], step: Step) -> FactTree[Mark]:
+def _correct(tree: FactTree, told: Mapping[Mark, _Telling], step: Step) -> FactTree:
     """`tree` with what a thread's reverts came to beyond what they left out; what others stated stays."""
     thread = step.change.thread_id
     ended = {
@@ -570,7 +562,7 @@ def _record(
 
 
 def _records(
-    told: Mapping[Mark, _Telling], tree: FactTree[Mark], names: Mapping[str, str], *, several: bool
+    told: Mapping[Mark, _Telling], tree: FactTree, names: Mapping[str, str], *, several: bool
 ) -> Iterator[FactRecord]:
     standing = tree.marks()
     for mark, telling in told.items():

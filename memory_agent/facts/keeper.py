@@ -23,13 +23,13 @@ from memory_agent.errors import StoreUnavailable
 from memory_agent.facts.documents import FactDocuments
 from memory_agent.facts.extractors import ExtractionRequest, most_related
 from memory_agent.facts.fold import (
+    MEANWHILE,
     change_by_person,
     change_key,
     change_of,
     fold_facts,
     person_key,
     place_of,
-    stand_in_key,
     unfinished_generations,
 )
 from memory_agent.facts.merge import encodable
@@ -58,7 +58,7 @@ class Known:
     """The documents, and the records of their values and of what they replaced."""
 
     def __init__(self, folded: Folded) -> None:
-        self._trees: dict[str, FactTree[int]] = {
+        self._trees: dict[str, FactTree] = {
             person_key(name): FactTree.of(facts) for name, facts in folded.people.items()
         }
         self.values: defaultdict[str, set[str]] = defaultdict(set)
@@ -71,12 +71,12 @@ class Known:
             self._note_values(facts)
         self._add(folded.records)
 
-    def tree(self, subject: str) -> FactTree[int]:
+    def tree(self, subject: str) -> FactTree:
         """The document of a person; a copy."""
-        return self._trees.get(person_key(subject), FactTree[int]()).copy()
+        return self._trees.get(person_key(subject), FactTree()).copy()
 
     def take_in(self, change: FactChange) -> None:
-        """Carry on with the change of a later turn, without folding everything anew; nearly, for the next turn's sake."""
+        """Add the change of a later turn, without folding everything anew."""
         for event in change.events:
             self._trees.setdefault(person_key(event.subject), FactTree()).apply(event, 0)
         self._taken += 1  # a number of its own, as it will have once it is stored
@@ -198,7 +198,7 @@ class FactKeeper(FactDocuments):
         change has what patterns find, and says so. Raises LLMUnavailable; then nothing of these turns was appended.
         """
         scope = turns[0].scope
-        keys = [key for turn in turns for key in (change_key(turn), stand_in_key(turn.id))]
+        keys = [key for turn in turns for key in (change_key(turn), change_key(turn, MEANWHILE))]
         async for _ in Tries(COSTLY_TRIES):
             # Read again before anything is sent: a turn may have been forgotten since it was claimed.
             again = self._store.list_turns(scope, ids=[turn.id for turn in turns])
@@ -208,7 +208,7 @@ class FactKeeper(FactDocuments):
             # Whoever appended these may have died before the stage was struck off.
             self._to_confirm |= {change.turn_id or "": (change.key,) for change in done}
             waiting = [turn for turn in waiting if change_key(turn) not in there]
-            standing_in = {key for turn in waiting if (key := stand_in_key(turn.id)) in there}
+            standing_in = {key for turn in waiting if (key := change_key(turn, MEANWHILE)) in there}
             among, had = None, {there[key].turn_id for key in standing_in}
             if standing_in:  # or what a turn states would be taken for a repetition of what stands in for it
                 stored = await self._store.fact_changes(scope)
@@ -243,14 +243,14 @@ class FactKeeper(FactDocuments):
         """
         scope = turns[0].scope
         waiting = await self._store.list_turns(scope, ids=[turn.id for turn in turns])
-        keys = [key for turn in waiting for key in (stand_in_key(turn.id), change_key(turn))]
+        keys = [key for turn in waiting for key in (change_key(turn, MEANWHILE), change_key(turn))]
         done = {change.turn_id for change in await self._store.fact_changes(scope, keys=keys)}
         waiting = [turn for turn in waiting if turn.id not in done]
         if not waiting:
             return
         by = f"stand-in:{self._patterns.name}"
         changes = [
-            dataclasses.replace(change, key=stand_in_key(str(change.turn_id)), extractor=by)
+            dataclasses.replace(change, key=f"{change.key}:{MEANWHILE}", extractor=by)
             for change in await self.examine(waiting, by_model=False)
         ]
         if changes and await self.append(scope, changes):
@@ -299,7 +299,9 @@ class FactKeeper(FactDocuments):
             shown = await self._store.fact_changes(scope) if among is None else among
         heard = await self._statements(turns, model, shown)
         told: dict[str, Any] = {"now": self._clock.now(), "generation": generation}
-        make = functools.partial(change_of, extractor=(model or self._patterns).name, **told)
+        make: Callable[..., FactChange] = functools.partial(
+            change_of, extractor=(model or self._patterns).name, **told
+        )
         made = [make(one.turn) for one in heard if not one.found and one.turn.id in had]
         if not (stating := [one for one in heard if one.items or (one.found and not generation)]):
             return made

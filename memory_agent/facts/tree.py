@@ -10,18 +10,19 @@ import copy
 import json
 import unicodedata
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from memory_agent.domain import FactEvent
 
-Mark = TypeVar("Mark", bound="Hashable")
+Mark = Any
+"""What stated a value: any key."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept(Generic[Mark]):
+class Kept:
     """A value with the mark of what stated it."""
 
     value: Any
@@ -29,19 +30,19 @@ class Kept(Generic[Mark]):
 
 
 @dataclass(slots=True)
-class Elements(Generic[Mark]):
+class Elements:
     """A list: its elements by what they say, in the order they came."""
 
-    by_key: dict[str, Kept[Mark]]
+    by_key: dict[str, Kept]
 
 
-Node = dict[str, "Node[Mark]"] | Elements[Mark] | Kept[Mark]
-Leaf = tuple[tuple[str, ...], Kept[Mark], bool]
+Node = dict[str, Any] | Elements | Kept
+Leaf = tuple[tuple[str, ...], Kept, bool]
 """Where, what, and whether it is an element of a list."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Effect(Generic[Mark]):
+class Effect:
     """The effect of an operation: the plain value that gave way (None: nothing), marks that it ended, and met.
 
     What gave way stood at the path, or above it where an object is needed now.
@@ -91,17 +92,17 @@ def leaves(document: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[st
         yield path, document, False
 
 
-class FactTree(Generic[Mark]):
+class FactTree:
     """A facts document of marked values. Paths and values are normalised already."""
 
     def __init__(self) -> None:
-        self._root: dict[str, Node[Mark]] = {}
+        self._root: dict[str, Node] = {}
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> FactTree[int]:
+    def of(cls, document: Mapping[str, Any]) -> FactTree:
         """A tree of a plain document, every value with the mark 0."""
-        tree: FactTree[int] = FactTree()
-        tree._root = _nodes(document, 0)
+        tree = FactTree()
+        tree._root = {key: _node(value, 0) for key, value in document.items()}
         return tree
 
     def document(self) -> dict[str, Any]:
@@ -112,7 +113,7 @@ class FactTree(Generic[Mark]):
         """The marks of everything that stands."""
         return {kept.mark for _, kept, _ in _leaves(self._root)}
 
-    def leaves(self, path: tuple[str, ...] = ()) -> Iterator[Leaf[Mark]]:
+    def leaves(self, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
         """The values at or below `path`, in order."""
         node = self._find(path)
         return iter(()) if node is None else _leaves(node, path)
@@ -135,7 +136,7 @@ class FactTree(Generic[Mark]):
 
     def in_the_way(self, path: tuple[str, ...]) -> Any:
         """The plain value that has to give way to one at `path`: what stands there, or above it by itself."""
-        node: Node[Mark] = self._root
+        node: Node = self._root
         for key in path:
             if not isinstance(node, dict):
                 break
@@ -144,14 +145,14 @@ class FactTree(Generic[Mark]):
             node = node[key]
         return _plain(node)
 
-    def copy(self) -> FactTree[Mark]:
+    def copy(self) -> FactTree:
         """An independent copy."""
-        other: FactTree[Mark] = FactTree()
-        other._root = _copies(self._root)
+        other = FactTree()
+        other._root = {key: _copied(node) for key, node in self._root.items()}
         return other
 
     # --- operations ------------------------------------------------------------------------------------------
-    def apply(self, event: FactEvent, mark: Mark, *, exactly: bool = False) -> Effect[Mark]:
+    def apply(self, event: FactEvent, mark: Mark, *, exactly: bool = False) -> Effect:
         """Apply `event` (anything but a revert)."""
         if event.op == "set":
             return self.set(event.path, event.value, mark, exactly=exactly)
@@ -161,7 +162,7 @@ class FactTree(Generic[Mark]):
             return self.remove(event.path, event.value)
         return self.retract(event.path)
 
-    def set(self, path: tuple[str, ...], value: Any, mark: Mark, *, exactly: bool = False) -> Effect[Mark]:
+    def set(self, path: tuple[str, ...], value: Any, mark: Mark, *, exactly: bool = False) -> Effect:
         """`value` (a scalar, a list or an object; not empty) stands at `path`, instead of whatever stood there.
 
         The same again changes nothing, unless it has to stand there `exactly` as it is spelled.
@@ -173,7 +174,7 @@ class FactTree(Generic[Mark]):
             return Effect(old=old, met=_marks(before))
         return Effect(old=old, ended=self._put(path, after))
 
-    def add(self, path: tuple[str, ...], value: Any, mark: Mark) -> Effect[Mark]:
+    def add(self, path: tuple[str, ...], value: Any, mark: Mark) -> Effect:
         """`value` is an element of the list at `path`; anything but a list there gives way."""
         node, key = self._find(path), fact_json(value)
         if isinstance(node, Elements):
@@ -184,7 +185,7 @@ class FactTree(Generic[Mark]):
         old = self.in_the_way(path)
         return Effect(old=old, ended=self._put(path, Elements({key: Kept(_own(value), mark)})))
 
-    def remove(self, path: tuple[str, ...], value: Any) -> Effect[Mark]:
+    def remove(self, path: tuple[str, ...], value: Any) -> Effect:
         """`value` is no element of the list at `path` any more (or no longer stands there by itself)."""
         node, key = self._find(path), fact_json(value)
         if isinstance(node, Elements) and key in node.by_key:
@@ -197,7 +198,7 @@ class FactTree(Generic[Mark]):
             self._cut(path)
         return Effect(old=gone.value, ended=frozenset({gone.mark}))
 
-    def retract(self, path: tuple[str, ...]) -> Effect[Mark]:
+    def retract(self, path: tuple[str, ...]) -> Effect:
         """Nothing stands at or below `path` any more."""
         node = self._find(path)
         if not node:
@@ -209,7 +210,7 @@ class FactTree(Generic[Mark]):
             self._root = {}
         return effect
 
-    def restore(self, path: tuple[str, ...], earlier: FactTree[Mark]) -> Effect[Mark]:
+    def restore(self, path: tuple[str, ...], earlier: FactTree) -> Effect:
         """Put back at `path` what `earlier` holds there, and nothing else. `met` are the marks that came back.
 
         Where a value stood above `path` instead of what goes now, it comes back.
@@ -227,7 +228,7 @@ class FactTree(Generic[Mark]):
         if path:
             ended |= self._put(path, _copied(node)) - has
         else:
-            self._root = _copies(earlier._root)
+            self._root = earlier.copy()._root
         return Effect(old=old, ended=ended, met=has - had)
 
     def drop(self, marks: Collection[Mark]) -> None:
@@ -237,7 +238,7 @@ class FactTree(Generic[Mark]):
                 self.remove(path, kept.value)
 
     # --- inside ----------------------------------------------------------------------------------------------
-    def _restore_above(self, path: tuple[str, ...], earlier: FactTree[Mark]) -> frozenset[Mark]:
+    def _restore_above(self, path: tuple[str, ...], earlier: FactTree) -> frozenset[Mark]:
         for above in (path[:length] for length in range(1, len(path))):
             node = earlier._find(above)
             if node is not None and not isinstance(node, dict) and self.in_the_way(above) is None:
@@ -245,15 +246,15 @@ class FactTree(Generic[Mark]):
                 return _marks(node)
         return frozenset()
 
-    def _find(self, path: tuple[str, ...]) -> Node[Mark] | None:
-        node: Node[Mark] = self._root
+    def _find(self, path: tuple[str, ...]) -> Node | None:
+        node: Node = self._root
         for key in path:
             if not isinstance(node, dict) or key not in node:
                 return None
             node = node[key]
         return node
 
-    def _put(self, path: tuple[str, ...], new: Node[Mark]) -> frozenset[Mark]:
+    def _put(self, path: tuple[str, ...], new: Node) -> frozenset[Mark]:
         """Put `new` at `path`; the marks of what had to give way, also where an object is needed on the way."""
         ended: frozenset[Mark] = frozenset()
         inner = self._root
@@ -270,7 +271,7 @@ class FactTree(Generic[Mark]):
 
     def _cut(self, path: tuple[str, ...]) -> None:
         """Take out what stands at `path`, and the objects around it that become empty."""
-        parent: Node[Mark] | None = {}
+        parent: Node | None = {}
         while path and not parent:
             parent = self._find(path[:-1])
             if isinstance(parent, dict):
@@ -278,15 +279,11 @@ class FactTree(Generic[Mark]):
             path = path[:-1]
 
 
-def _nodes(document: Mapping[str, Any], mark: Mark) -> dict[str, Node[Mark]]:
-    return {key: _node(value, mark) for key, value in document.items()}
-
-
-def _node(value: Any, mark: Mark) -> Node[Mark]:
+def _node(value: Any, mark: Mark) -> Node:
     if isinstance(value, dict):
-        return _nodes(value, mark)
+        return {key: _node(inner, mark) for key, inner in value.items()}
     if isinstance(value, list):
-        elements: dict[str, Kept[Mark]] = {}
+        elements: dict[str, Kept] = {}
         for element in value:
             elements.setdefault(fact_json(element), Kept(_own(element), mark))
         return Elements(elements)
@@ -298,7 +295,7 @@ def _own(value: Any) -> Any:
     return copy.deepcopy(value) if isinstance(value, dict | list) else value
 
 
-def _plain(node: Node[Mark]) -> Any:
+def _plain(node: Node) -> Any:
     if isinstance(node, dict):
         return {key: _plain(inner) for key, inner in node.items()}
     if isinstance(node, Elements):
@@ -306,28 +303,24 @@ def _plain(node: Node[Mark]) -> Any:
     return _own(node.value)
 
 
-def _says(node: Node[Mark]) -> Any:
+def _says(node: Node) -> Any:
     """Equal for nodes that say the same."""
     if isinstance(node, dict):
         return {key: _says(inner) for key, inner in node.items()}
     return list(node.by_key) if isinstance(node, Elements) else (fact_json(node.value),)
 
 
-def _copies(nodes: Mapping[str, Node[Mark]]) -> dict[str, Node[Mark]]:
-    return {key: _copied(node) for key, node in nodes.items()}
-
-
-def _copied(node: Node[Mark]) -> Node[Mark]:
+def _copied(node: Node) -> Node:
     if isinstance(node, dict):
-        return _copies(node)
+        return {key: _copied(inner) for key, inner in node.items()}
     return Elements(dict(node.by_key)) if isinstance(node, Elements) else node
 
 
-def _marks(node: Node[Mark]) -> frozenset[Mark]:
+def _marks(node: Node) -> frozenset[Mark]:
     return frozenset(kept.mark for _, kept, _ in _leaves(node))
 
 
-def _leaves(node: Node[Mark], path: tuple[str, ...] = ()) -> Iterator[Leaf[Mark]]:
+def _leaves(node: Node, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
     if isinstance(node, dict):
         for key, inner in node.items():
             yield from _leaves(inner, (*path, key))

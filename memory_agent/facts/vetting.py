@@ -80,13 +80,11 @@ def own_words(text: str, known: Mapping[str, Collection[str]] | None = None) -> 
 
     def blank_if_known(match: re.Match[str]) -> str:
         there = (known or {}).get(match["path"])
-        return blank(match) if there and _listed(match["value"]) <= set(there) else match[0]
+        return blank(match) if there and _listed(match["value"]) <= {*there} else match[0]
 
-    parts, at = [], 0
     for start, end in recalled_in(text):
-        parts += [text[at:start], re.sub(r"\S", " ", text[start:end])]
-        at = end
-    return _FACT.sub(blank_if_known, _STATE.sub(blank, "".join((*parts, text[at:]))))
+        text = text[:start] + re.sub(r"\S", " ", text[start:end]) + text[end:]
+    return _FACT.sub(blank_if_known, _STATE.sub(blank, text))
 
 
 def _listed(value: str) -> set[str]:
@@ -303,7 +301,7 @@ class Vetted:
         self._speaker = subject_of(turn.speaker)
         self._own = SaidText(own_words(turn.content, known.values))
         self._orders = _INSTRUCTION.search(" ".join(self._own.text.split())) is not None
-        self._trees: dict[str, FactTree[int]] = {}
+        self._trees: dict[str, FactTree] = {}
         by_model = any(not item.plain for item in said.items)
         named = [owner for text in said.texts.values() for owner in people_in(text)] if by_model else []
         self._named = {person_key(owner.name): owner for owner in named}
@@ -314,10 +312,9 @@ class Vetted:
             for part in _parts(item):
                 self._take(part)
         for words, start, end in jokes_taken_back(self._own.text):
+            source: dict[str, Any] = {"quote": self._own.text[start:end], "confidence": USUAL_CONFIDENCE}
             for leaf in _meant_leaves(("notes",), words, self._tree(self._speaker)):
-                event = dataclasses.replace(_removal(leaf), quote=self._own.text[start:end])
-                event = dataclasses.replace(event, confidence=USUAL_CONFIDENCE, subject=self._speaker)
-                self.events.append(event)
+                self.events.append(dataclasses.replace(_removal(leaf), **source, subject=self._speaker))
 
     def _take(self, given: StatedFact) -> None:
         """Add the events that an item comes to, or that it is refused."""
@@ -356,7 +353,7 @@ class Vetted:
                     self._plain.add((subject, event.path))
             self.events += made
 
-    def _tree(self, subject: str) -> FactTree[int]:
+    def _tree(self, subject: str) -> FactTree:
         """What is known of a person, with what this turn has said so far."""
         if subject not in self._trees:
             self._trees[subject] = self._known.tree(subject)
@@ -612,11 +609,10 @@ def _is_called(words: Set[str], owner: Owner) -> bool:
 
 def refusal(item: StatedFact, reason: str, subject: str = "") -> RefusedFact:
     """`item` as it is kept when it is not believed."""
-    said = item.value if isinstance(item.value, str) else _as_text(item.value)
     return RefusedFact(
         op=item.op,
         path=encodable(".".join(map(str, item.path))[:_MAX_PATH_CHARS]),
-        said=encodable(said[:_MAX_SAID_CHARS]),
+        said=encodable(_as_text(item.value)[:_MAX_SAID_CHARS]),
         quote=None if item.quote is None else encodable(item.quote[:_MAX_SAID_CHARS]),
         reason=encodable(reason),
         subject=subject,
@@ -624,13 +620,15 @@ def refusal(item: StatedFact, reason: str, subject: str = "") -> RefusedFact:
 
 
 def _as_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
     try:
         return json.dumps(value, ensure_ascii=False, default=str)
     except (RecursionError, TypeError, ValueError):
         return f"a {type(value).__name__} that cannot be written as JSON"
 
 
-def _own_path(path: tuple[str, ...], tree: FactTree[int]) -> tuple[str, ...]:
+def _own_path(path: tuple[str, ...], tree: FactTree) -> tuple[str, ...]:
     """The one path for what may be called by several, unless a group of facts is known by that name."""
     while len(path) > 1 and path[0] in _WRAPPERS:
         path = path[1:]
@@ -639,7 +637,7 @@ def _own_path(path: tuple[str, ...], tree: FactTree[int]) -> tuple[str, ...]:
     return path if tree.is_group(path) else _SAME_PATHS.get(path, path)
 
 
-def _stated(item: StatedFact, path: tuple[str, ...], tree: FactTree[int]) -> list[FactEvent]:
+def _stated(item: StatedFact, path: tuple[str, ...], tree: FactTree) -> list[FactEvent]:
     """The values that `item` states or takes back, each at its own path. Raises UnmergeableFacts."""
     value = item.value
     listed = tree.is_list(path) or (path[-1] in LISTS and path not in tree)
@@ -651,12 +649,6 @@ def _stated(item: StatedFact, path: tuple[str, ...], tree: FactTree[int]) -> lis
     return [
         dataclasses.replace(event, path=_own_path(event.path, tree)) for event in value_events(path, value)
     ]
-
-
-def _removed(path: tuple[str, ...], value: Any) -> list[FactEvent]:
-    """The removal of each of the values, or of the one. Raises UnmergeableFacts."""
-    values = value if isinstance(value, list) else [value]
-    return [FactEvent(op="remove", path=path, value=event.value) for event in value_events(path, values)]
 
 
 def _never_noted(item: StatedFact, told: Iterable[str], never: Collection[str]) -> str:
@@ -695,7 +687,7 @@ def _check_repetition(
 
 
 def _events(
-    item: StatedFact, path: tuple[str, ...], stated: Sequence[FactEvent], tree: FactTree[int]
+    item: StatedFact, path: tuple[str, ...], stated: Sequence[FactEvent], tree: FactTree
 ) -> Iterator[FactEvent]:
     if item.op == "retract":
         yield from _taken_back(path, stated, tree)
@@ -703,16 +695,14 @@ def _events(
     if not stated:
         raise _Refusal("it states nothing")
     new = {fact_json(event.value) for event in stated}
-    for gone in _removed(path, item.old):
-        leaves = list(_meant_leaves(path, gone.value, tree))
+    for gone in value_events(path, item.old if isinstance(item.old, list) else [item.old]):
+        leaves = [*_meant_leaves(path, gone.value, tree)]
         yield from (_removal(leaf) for leaf in leaves if fact_json(leaf[1].value) not in new)
     for event in stated:
         yield from _joined(event, tree)
 
 
-def _taken_back(
-    path: tuple[str, ...], stated: Sequence[FactEvent], tree: FactTree[int]
-) -> Iterator[FactEvent]:
+def _taken_back(path: tuple[str, ...], stated: Sequence[FactEvent], tree: FactTree) -> Iterator[FactEvent]:
     """The end of each leaf that a value means, or of the one thing at a path.
 
     Without such a leaf that of the value itself, which another thread may have stated.
@@ -733,12 +723,12 @@ def _taken_back(
             yield FactEvent(op="remove", path=event.path, value=event.value)
 
 
-def _removal(leaf: Leaf[int]) -> FactEvent:
+def _removal(leaf: Leaf) -> FactEvent:
     path, kept, _ = leaf
     return FactEvent(op="remove", path=path, value=kept.value)
 
 
-def _meant_leaves(path: tuple[str, ...], value: Any, tree: FactTree[int]) -> Iterator[Leaf[int]]:
+def _meant_leaves(path: tuple[str, ...], value: Any, tree: FactTree) -> Iterator[Leaf]:
     """What of the known a path and the words of a value loosely mean: "Rex" at `pets` is "dog Rex" there.
 
     Looked for at, below and right above the path, else everywhere; without a value all of these at or below the path.
@@ -759,13 +749,13 @@ def _meant_leaves(path: tuple[str, ...], value: Any, tree: FactTree[int]) -> Ite
             return
 
 
-def _means(words: Set[str], value: Any, leaf: Leaf[int]) -> bool:
+def _means(words: Set[str], value: Any, leaf: Leaf) -> bool:
     known = _words(leaf[1].value)
     same = fact_json(leaf[1].value) == fact_json(value)
     return same or (bool(words) and bool(known) and (words <= known or known <= words))
 
 
-def _joined(event: FactEvent, tree: FactTree[int]) -> Iterator[FactEvent]:
+def _joined(event: FactEvent, tree: FactTree) -> Iterator[FactEvent]:
     """`event` as it joins what is known: lists grow, and nothing that is more than it gives way to it."""
     for depth in range(1, len(event.path)):
         above = event.path[:depth]

@@ -115,9 +115,9 @@ class Ledger:
 
 def played(
     operations: list[FactEvent | Restore],
-) -> Iterator[tuple[FactTree[int], Ledger, FactTree[int], Effect[int]]]:
+) -> Iterator[tuple[FactTree, Ledger, FactTree, Effect]]:
     """After each operation: the tree, the ledger, the tree before, and what the operation said it did."""
-    tree: FactTree[int] = FactTree()
+    tree: FactTree = FactTree()
     ledger = Ledger()
     states = [(tree.copy(), ledger.copy())]
     for mark, operation in enumerate(operations, 1):
@@ -180,7 +180,7 @@ def test_an_effect_tells_which_marks_went(operations: list[FactEvent | Restore])
 
 
 # --- by example
-def of(document: dict[str, Any]) -> FactTree[int]:
+def of(document: dict[str, Any]) -> FactTree:
     """A tree of that document, every value with the mark 0."""
     return FactTree.of(document)
 
