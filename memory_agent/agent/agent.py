@@ -240,17 +240,19 @@ class SessionCalls(ThreadCalls):
         return HistoryPage(turns=turns, next=turns[-1].seq if len(found) > limit else None)
 
     # --- compression -----------------------------------------------------------------------------------------
-    async def session_context(self, through: int | None = None) -> CompressedContext:
-        """The compressed context of the whole conversation now, or as it stood at turn `through` (its `seq`).
+    async def session_context(self, through: int | None = None, *, whole: bool = True) -> CompressedContext:
+        """The compressed context of the conversation now, or as it stood at turn `through` (its `seq`).
 
-        Changes nothing. Raises InvalidInput for a turn below 1.
+        A short conversation is shown whole, unless `whole` is False: then in sections, as `compress` gives it. Changes nothing.
+        Raises InvalidInput for a turn below 1.
         """
-        return await self._core.compressor.context(self.scope, through=checked_through(through))
+        return await self._core.compressor.context(self.scope, through=checked_through(through), whole=whole)
 
     async def compress(self) -> CompressedContext:
         """Sum the conversation up to now, record it, and return what stands for it. The history is untouched.
 
-        Nothing is recorded without turns since the last compression, or where the conversation is short and shown whole.
+        Its sections: the character's reminder, summary, key moments, emotional journey and decisions (these two with a
+        language model), facts, preserved and recent turns. Nothing is recorded without turns since the last compression.
         An extract stands in where the language model is away or gives nothing usable (`Compression.made_by` says so).
         """
         return await self._core.compressor.compress(self.scope)

@@ -63,7 +63,7 @@ _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "now": lambda now: at_offset(*time_and_offset("now", now, None)),
     **{name: partial(arguments.checked_count, name) for name in ("top_k", "max_tokens")},
     **{name: partial(arguments.checked_choice, name) for name in ("preset", "price", "scope")},
-    **{name: partial(arguments.checked_flag, name) for name in ("useful", "window")},
+    **{name: partial(arguments.checked_flag, name) for name in ("useful", "window", "whole")},
     **dict.fromkeys(("archived", "include_compressed"), bool),
     "user_message": partial(checked_text, "user_message", max_chars=MAX_CONTENT_CHARS),
     "tag": checked_tag,

@@ -18,9 +18,17 @@ from memory_agent.context.items import (
     turn_items,
 )
 from memory_agent.context.ledger import Packing
-from memory_agent.context.render import Heading, one_line, quote_line
+from memory_agent.context.render import Heading, as_data, heading_of, one_line, quote_line, recalled_line
 from memory_agent.digest.fold import PART, Digest, recency_bonus
-from memory_agent.domain import CompressedContext, CompressionMetadata, ContextLine, KeyTopic
+from memory_agent.domain import (
+    CompressedContext,
+    CompressionMetadata,
+    ContextBlock,
+    ContextLine,
+    KeyTopic,
+    prompt_text,
+)
+from memory_agent.text.quotes import LEAST_TELLING
 from memory_agent.text.sentences import shortened
 
 if TYPE_CHECKING:
@@ -33,12 +41,10 @@ if TYPE_CHECKING:
 
 _TOPICS_AT_HAND: Final = 4
 _TITLE_CHARS: Final = 40
-_IDENTITY_SHARE: Final = 0.6
-"""Of the reminder: a long profile must leave room to say how things stand."""
+_STATE_TOKENS: Final = 60
+"""Of the lines that say how the conversation stands, beside who the assistant is."""
 _NAME_CHARS: Final = 80
-"""A name up to this long is told whole if it fits; a longer one leaves half of the identity's room to the rest."""
-
-
+"""A name up to this long is told whole if it fits; a longer one leaves half of the room to the rest."""
 _LINE_SHARE: Final = 0.6
 
 
@@ -54,6 +60,12 @@ class Reminder:
     def __str__(self) -> str:
         return "\n".join((*self.identity, *self.state))
 
+    def tokens(self, counter: TokenCounter) -> int:
+        """The room that it takes in a prompt, by a counter with a margin."""
+        lines = (ContextLine(body=as_data(line)) for line in self.identity)
+        text = prompt_text([ContextBlock(tier="persona", lines=tuple(lines))]) if self.identity else ""
+        return math.ceil(counter.count(text) * (1 + Fraction(counter.margin)))
+
 
 def remind(
     character: Character | None,
@@ -62,15 +74,14 @@ def remind(
     counter: TokenCounter,
     max_tokens: int,
 ) -> Reminder:
-    """The reminder in at most `max_tokens` tokens. `topics`: titles, the newest first.
+    """Who the assistant is in at most `max_tokens` tokens, and how things stand.
 
-    Lines that don't fit are cut at a word, or within a long one, as where no blanks part the words; they are left out
+    `topics`: titles, the newest first. Lines that don't fit are cut at a word, or within a long one, as where no blanks part the words; they are left out
     where less than a few words would remain. The name is always told, shortened if need be, if a letter of it fits.
     Without a character only the state is told.
     """
-    room = usable(max_tokens, counter)
-    identity, no_identity = _identity(character, room, counter) if character else ((), ())
-    state, no_state = _fit(_state(topics), room - _size(identity, counter), counter)
+    identity, no_identity = _identity(character, max_tokens, counter) if character else ((), ())
+    state, no_state = _fit(_state(topics), _STATE_TOKENS, counter)
     left: list[tuple[Tier, str]] = [("persona", line) for line in no_identity]
     left += (("state", line) for line in no_state)
     return Reminder(identity=identity, state=state, left=tuple(left))
@@ -79,21 +90,21 @@ def remind(
 def _identity(
     character: Character, room: int, counter: TokenCounter
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The identity's lines that fit in its share of `room`, and those left out; the name may take more than the share."""
-    share = int(room * _IDENTITY_SHARE)
+    """The identity's lines, whole if they fit in `room` together, and those left out."""
     name = one_line(character.name)
-    told = _name_line(name, share, room, counter)
-    if not told:
-        return (), (f"You are {name}.", *_nature(character))
-    return _fit(_nature(character), share, counter, first=told)
+    lines = (f"You are {name}.", *_nature(character))
+    if counter.count("\n".join(lines)) <= room:
+        return lines, ()
+    told = _name_line(name, room, counter)
+    return _fit(_nature(character), room, counter, first=told) if told else ((), lines)
 
 
-def _name_line(name: str, share: int, room: int, counter: TokenCounter) -> str:
-    """The name, whole or cut, in half of the identity's share or else in as much as it takes; empty if in none."""
+def _name_line(name: str, room: int, counter: TokenCounter) -> str:
+    """The name, whole or cut, in half of the room or else in as much as it takes; empty if in none."""
     whole = f"You are {name}."
-    if len(name) <= _NAME_CHARS and counter.count(whole) + 1 <= share:
+    if len(name) <= _NAME_CHARS and counter.count(whole) + 1 <= room:
         return whole
-    for most in (share // 2, share, room):
+    for most in (room // 2, room):
         if counter.count(whole) + 1 <= most:
             return whole
         if fitting := _fitting(name, "You are ", "….", most - 1, counter):
@@ -173,7 +184,9 @@ ORDER: Final[tuple[Tier, ...]] = (
     "summary",
     "topics",
     "moments",
+    "journey",
     "facts",
+    "decisions",
     "preserved",
     "short_term",
 )
@@ -184,8 +197,9 @@ COMPRESSED_SHARE: Final = 0.48
 SHORT_TURNS, LONG_TURNS = 10, 60
 """Between so many turns the share falls from all of the tokens to `COMPRESSED_SHARE`."""
 _TOPICS: Final = 8
+SECTIONS_TOKENS: Final = 800
+"""That a compression which was asked for may take, however short the conversation is: room for all sections."""
 # Shares of the budget, before key moments take what is left.
-REMINDER_SHARE: Final = 0.20
 _RECENT, _RECENT_AT_MOST = 0.45, 0.75
 _OF_SPARE: Final = 0.9
 """Of the room left after all else that cut turns get: headings take the rest."""
@@ -200,8 +214,6 @@ _TOPICS_SHARE: Final = 0.05
 _WHOLE_TOKENS: Final = 80
 _WHOLE_SCORE: Final = 10.0
 """Prose longer than so many tokens is quoted, not kept whole, unless it is as important as a caller can say."""
-_CODE: Final = 2.0
-"""What an excerpt of code is worth more."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -210,7 +222,7 @@ class Conversation:
     first one of all turns as well.
 
     `preserved`: turns with their scores, the most wanted first; `recent`: the
-    last turns, oldest first; `titles`: of topics by id; `made_by`: of the summary.
+    last turns, oldest first; `titles`: of topics by id; `made_by`: of the summary; `turns`: of the moments, by id.
     """
 
     reminder: Reminder
@@ -221,6 +233,9 @@ class Conversation:
     made_by: str | None = None
     passed_over: Sequence[KeyMoment] = ()
     """Moments that there is no room for among the preserved turns."""
+    turns: Mapping[str, Turn] = field(default_factory=dict)
+    in_sections: bool = False
+    """Each section is whole, whatever the others show."""
     titles: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
     people: Sequence[str] = ()
@@ -235,6 +250,8 @@ def is_short(digest: Digest, *, recent_turns: int) -> bool:
 
 def budget_for(digest: Digest, *, most_tokens: int) -> int:
     """Tokens that a compressed context of these turns may take: never more than the turns have, and at most `most_tokens`.
+
+    The reminder, which isn't of the turns, comes on top.
 
     >>> [budget_for(Digest(turns=n, tokens=30 * n), most_tokens=4_000) for n in (10, 35, 60, 1_000)]
     [300, 777, 864, 4000]
@@ -255,12 +272,12 @@ def pack_whole(conversation: Conversation, *, budget: int, counter: TokenCounter
     return _context(packed, conversation, {}, budget=budget, tokens_before=packed.tokens)
 
 
-def least_for(recent: Sequence[Turn], reminder: Reminder, *, most_tokens: int, counter: TokenCounter) -> int:
-    """Tokens that the reminder and the last turns take whole; 0 if they are long.
+def least_for(recent: Sequence[Turn], *, most_tokens: int, counter: TokenCounter) -> int:
+    """Tokens that the last turns take whole, 0 if they are long.
 
     Very short turns may take less than the prompt around them, and are shown nevertheless.
     """
-    alone = Conversation(reminder=reminder, digest=Digest(), recent=recent)
+    alone = Conversation(reminder=Reminder(identity=(), state=()), digest=Digest(), recent=recent)
     whole = pack_whole(alone, budget=min(_RECENT_TOKENS, most_tokens), counter=counter)
     return 0 if whole is None else math.ceil(whole.tokens * (1 + Fraction(counter.margin)))
 
@@ -283,28 +300,43 @@ def _packed(
     conversation: Conversation, recent_room: int, *, budget: int, counter: TokenCounter
 ) -> tuple[CompressedContext, bool]:
     """The context with `recent_room` tokens for the last turns, and whether any of these was cut."""
-    packing = Packing(ORDER, budget=budget, counter=counter)
+    packing = Packing(ORDER, budget=budget, counter=counter, apart=conversation.in_sections)
     _take_reminder(packing, conversation)
     leave_unfit(packing, (), conversation.passed_over)
     cut = _take_recent(packing, conversation.recent, recent_room, most=usable(budget, counter))
-    extract = (conversation.made_by or "").startswith("extractive")
-    shown = {turn.id for turn in conversation.recent}
+    shown = () if conversation.in_sections else {turn.id for turn in conversation.recent}
     facts = FactItems.of(packing, conversation.facts, conversation.people, conversation.recent, {})
-    left: list[Item] = []
+    left = _take_summary(packing, conversation.summary, min(int(budget * _SUMMARY), SUMMARY_TOKENS))
     for wanted, share, most in (
-        (summary_items(packing, conversation.summary, excerpts=extract), _SUMMARY, SUMMARY_TOKENS),
         (preserved_items(packing, conversation.preserved, recent=shown), _PRESERVED, PRESERVED_TOKENS),
         (facts.items, _FACTS, budget),
         (_topic_items(packing, conversation), _TOPICS_SHARE, budget),
     ):
-        left += packing.take_all(wanted, limit=min(int(budget * share), most))
-    packing.take_all(_moment_items(packing, conversation.digest.moments))
+        share_of = packing.used_by(wanted[0].tier) if wanted else 0
+        left += packing.take_all(wanted, limit=share_of + min(int(budget * share), most))
+    ranked = sorted(
+        conversation.digest.moments, key=lambda moment: (-moment.worth, -moment.score, -moment.seq)
+    )
+    packing.take_all(_moment_items(packing, ranked))
+    packing.take_all(_whole_items(packing, ranked, conversation.turns))
     limits: dict[Tier, int] = {"summary": SUMMARY_TOKENS, "preserved": PRESERVED_TOKENS}
     for tier, items in groupby(left, key=lambda item: item.tier):
         packing.take_all(items, limit=limits.get(tier))
     packed = packing.packed()
     kept = facts.document(item for item in packed.taken if item.tier == "facts")
     return _context(packed, conversation, kept, budget=budget, tokens_before=conversation.digest.tokens), cut
+
+
+def _take_summary(packing: Packing, summary: Sequence[SummaryItem], room: int) -> list[Item]:
+    """Take the summary's items, each in its section, in `room` tokens together; those that don't fit."""
+    left: list[Item] = []
+    for item in summary_items(packing, summary, sections=True):
+        before = packing.room
+        if item.tokens <= room and packing.take(item):
+            room -= before - packing.room
+        else:
+            left.append(item)
+    return left
 
 
 def _take_reminder(packing: Packing, conversation: Conversation) -> None:
@@ -350,19 +382,14 @@ def _topic_items(packing: Packing, conversation: Conversation) -> list[Item]:
     ]
 
 
-def _worth(moment: KeyMoment) -> float:
-    """Of an excerpt: code is of use word for word or not at all, so no summary holds it."""
-    return moment.score + (_CODE if moment.code else 0.0)
+def _moment_items(packing: Packing, ranked: Sequence[KeyMoment]) -> list[Item]:
+    """Moments in their words, the most wanted first; those of a turn that is shown whole are left out.
 
-
-def _moment_items(packing: Packing, moments: Sequence[KeyMoment]) -> list[Item]:
-    """The weightiest moments, each in its most telling words; those of a turn that is shown whole are left out.
-
-    A line of code that stands in several is shown with the weightiest.
+    A line of code that stands in several is shown with the first.
     """
     shown: set[str] = set()
     items: list[Item] = []
-    for moment in sorted(moments, key=lambda moment: (-_worth(moment), -moment.seq)):
+    for moment in ranked:
         parts = [part for part in moment.text.split(PART) if part and part not in shown]
         shown.update(parts)
         if parts:
@@ -379,6 +406,26 @@ def _moment_items(packing: Packing, moments: Sequence[KeyMoment]) -> list[Item]:
                 )
             )
     return items
+
+
+def _whole_items(packing: Packing, ranked: Sequence[KeyMoment], turns: Mapping[str, Turn]) -> list[Item]:
+    """The same moments as the whole `turns` of people that they are from, for what room is left."""
+    return [
+        packing.item(
+            "moments",
+            moment.turn_id,
+            recalled_line(turn),
+            place=moment.seq,
+            reason="a key moment",
+            score=moment.score,
+            turn=turn,
+            under=heading_of(turn),
+        )
+        for moment in ranked
+        if (turn := turns.get(moment.turn_id))
+        and turn.role == "user"
+        and not one_line(moment.text).endswith(one_line(turn.shown))
+    ]
 
 
 def _context(
@@ -435,7 +482,7 @@ def choose_preserved(
         return moment.score + recency_bonus(max(digest.through - moment.seq, 0))
 
     for moment in sorted(digest.moments, key=lambda m: (-weight(m), m.turn_id not in before, -m.seq)):
-        if moment.turn_id in recent:
+        if moment.turn_id in recent or (moment.score < LEAST_TELLING and not moment.code):
             continue
         long = moment.tokens > _WHOLE_TOKENS and not moment.code and moment.score < _WHOLE_SCORE
         if moment.tokens <= room and not long:

@@ -27,7 +27,7 @@ from memory_agent.text.terms import count_terms
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from memory_agent.domain import KeyMoment, SummaryItem, Tier, Turn
+    from memory_agent.domain import KeyMoment, SummaryItem, SummaryKind, Tier, Turn
 
 
 _LINE_CHARS: Final = 100
@@ -124,7 +124,7 @@ class FactItems:
     def document(self, taken: Iterable[Item]) -> dict[str, Any]:
         """The part of the document that these items state."""
         kept: dict[str, Any] = {}
-        for place in sorted(int(item.place) for item in taken):
+        for place in sorted(int(item.place) for item in taken if item.place < _BEHIND):
             path, value, part = self._stated[place]
             inner = kept
             for key in path[:-1]:
@@ -195,24 +195,39 @@ def preserved_items(
     return [item for item in items if item.name not in recent and item.name not in replaced]
 
 
-def summary_items(packing: Packing, summary: Sequence[SummaryItem], *, excerpts: bool = False) -> list[Item]:
+SECTION_OF: Final[Mapping[SummaryKind, Tier]] = {
+    "topic": "summary",
+    "event": "moments",
+    "emotion": "journey",
+    "fact": "facts",
+    "decision": "decisions",
+}
+"""Of a compressed context, for what a language model sums up."""
+_BEHIND: Final = 1_000_000
+"""The place of what a summary has of a section, before or behind what else is in it."""
+
+
+def summary_items(packing: Packing, summary: Sequence[SummaryItem], *, sections: bool = False) -> list[Item]:
     """A summary's items, the most important first.
 
-    `excerpts`: they were taken out of turns, and are of no use beside these.
+    `sections`: each in the section of its kind, and quotes, which are of no use beside their turns, as excerpts of these.
     """
-    items = [
-        packing.item(
-            "summary",
-            f"summary[{place}]",
-            summary_line(item),
-            place=place,
-            reason="summarised",
-            score=item.importance,
-            excerpt_of=item.first_seq if excerpts else None,
-            under=None if item.said_at is None else Heading(item.said_at.date()),
+    items: list[Item] = []
+    for place, item in enumerate(summary):
+        quote = item.said_at is not None
+        tier = SECTION_OF[item.kind] if sections and not quote else "summary"
+        items.append(
+            packing.item(
+                tier,
+                f"summary[{place}]",
+                summary_line(item),
+                place=place + {"facts": _BEHIND, "moments": -_BEHIND}.get(tier, 0),
+                reason="summarised",
+                score=item.importance,
+                excerpt_of=item.first_seq if sections and quote else None,
+                under=Heading(item.said_at.date()) if item.said_at else None,
+            )
         )
-        for place, item in enumerate(summary)
-    ]
     return sorted(items, key=lambda item: (-(item.score or 0.0), item.place))
 
 

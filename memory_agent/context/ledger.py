@@ -24,6 +24,7 @@ from memory_agent.domain import (
     prompt_text,
 )
 from memory_agent.lazily import LateFields
+from memory_agent.text.quotes import ANSWERS
 from memory_agent.text.sentences import shortened
 
 if TYPE_CHECKING:
@@ -130,10 +131,13 @@ def lines_of(items: Iterable[Item]) -> Iterator[ContextLine]:
 
 
 def has_gap(above: Item, item: Item) -> bool:
-    """True if something was said between two turns that stand below each other under one heading, or either is an excerpt."""
-    if item.under is None or above.under != item.under or item.part or above.part:
+    """True if something was said between two turns, or excerpts, below each other under one heading."""
+    if item.under is None or above.under != item.under or item.at == above.at:
         return False
-    return above.at is None or item.at is None or (above.at[0], above.at[1] + 1) != item.at
+    if above.at is None or item.at is None or above.at[0] != item.at[0]:
+        return True
+    quoted = item.line.body.startswith(ANSWERS)  # the turn between is the question that it quotes
+    return item.at[1] - above.at[1] != 1 and not (quoted and item.at[1] - above.at[1] == 2)
 
 
 def head_below(above: Item, item: Item) -> str:
@@ -188,8 +192,12 @@ class Packed(LateFields):
 class Packing:
     """Items chosen so far and the tokens they take. `order`: the tiers as they are read."""
 
-    def __init__(self, order: Sequence[Tier], *, budget: int, counter: TokenCounter) -> None:
+    def __init__(
+        self, order: Sequence[Tier], *, budget: int, counter: TokenCounter, apart: bool = False
+    ) -> None:
+        """`apart`: each tier stands for itself, so that a turn may be in several, under its number."""
         self._order = order
+        self._apart = apart
         self._counter = counter
         self._budget = usable(budget, counter)
         self._lines = self._messages = 0
@@ -229,6 +237,10 @@ class Packing:
 
         `turn`: shown whole, of another thread if it is `away`; `excerpt_of`: the `seq` of the turn that it is an excerpt of; `under` and `begins`: see `Item`.
         """
+        at = self.at(turn, away=away) if turn else None if excerpt_of is None else ("", excerpt_of)
+        if at and self._apart:
+            at = tier, at[1]
+            line = replace(line, head=f"Turn {at[1]} ({line.head.removesuffix(': ')}): ")
         return Item(
             tier=tier,
             name=name,
@@ -238,11 +250,7 @@ class Packing:
             reason=reason,
             score=score,
             confidence=confidence,
-            at=self.at(turn, away=away)
-            if turn is not None
-            else None
-            if excerpt_of is None
-            else ("", excerpt_of),
+            at=at,
             part=turn is None,
             under=under,
             begins=begins,
@@ -329,12 +337,12 @@ class Packing:
         if item.begins is not None:
             self._begun.add(item.begins)
         self._of_tier[item.tier] = self.used_by(item.tier) + own
-        self._said.append((item, ""))
-        self._in.add((item.tier, item.name))
         if item.at is not None:
             (self._excerpts if item.part else self._shown)[item.at] = item.tier
             if not item.part and item.at in self._excerpts:
                 self._drop_excerpts(item.at, item.tier)
+        self._said.append((item, ""))
+        self._in.add((item.tier, item.name))
         return True
 
     def _added_by(self, item: Item, above: Item | None, behind: Item | None) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import regex
 
 from memory_agent.context.budget import largest
+from memory_agent.digest.fold import GAP as GAP
 from memory_agent.domain import ROLES, ContextLine
 from memory_agent.lazily import kept_by_text, lazily
 from memory_agent.text.corrections import tells_when
@@ -38,8 +39,6 @@ _SAYS_ONE_THING_CHARS: Final = 60
 # What ends a name in the head of a turn or before a recollection.
 _ENDS_A_NAME: Final = lazily(regex.compile, r"[\[\]［］【】〔〕“”：]|:(?=\s|\Z)")
 _IN_A_NAME: Final = dict(zip("[]［］【】〔〕“”：:", '()()()()"";;', strict=True))
-GAP: Final = "…"
-"""A line of its own between turns that were not said one after the other, so that no reply seems to answer what it doesn't."""
 _DASHES: Final = "-‐‑‒–—―… "
 # A user may call himself "assistant".
 _LIKE_A_ROLE: Final = lazily(regex.compile, rf"\W*(?:{'|'.join(ROLES)})\b")
@@ -135,7 +134,7 @@ def heading_of(turn: Turn, *, elsewhere: bool = False) -> Heading:
 
 def quote_line(who: str, text: str) -> ContextLine:
     """A quote below the `Heading` of its day: `Ann: …`."""
-    return ContextLine(body=f"{name_of(who)}: {one_line(text)}")
+    return ContextLine(head=f"{name_of(who)}: ", body=one_line(text))
 
 
 @lru_cache(maxsize=256)
@@ -216,14 +215,13 @@ def _end_of(text: str) -> str:
 
 
 def summary_line(item: SummaryItem) -> ContextLine:
-    """One line of a summary, with the turns that it is from: `12-15: Ann takes the job.`; of a quote, who says it.
-
-    Its kind and who took part are left to the text: in so short a summary labels would cost a third of the room.
-    """
+    """One line of a summary: `Turn 12-15: Ann takes the job.` of a moment, `Ann: …` of a quote."""
     if item.said_at is not None:
         return quote_line(", ".join(item.participants), item.text)
-    turns = str(item.first_seq) if item.first_seq >= item.last_seq else f"{item.first_seq}-{item.last_seq}"
-    return ContextLine(body=one_line(f"{turns}: {item.text}"))
+    if item.kind == "event":
+        return ContextLine(body=one_line(f"Turn {item.turns}: {item.text}"))
+    mark = "- " if item.kind in ("fact", "decision") else ""
+    return ContextLine(body=one_line(f"{mark}{item.text}"))
 
 
 def fact_leaves(

@@ -6,12 +6,13 @@ Everything is read as of the turn that is asked for: compressions, turns, the ch
 from __future__ import annotations
 
 import asyncio
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from memory_agent.context.budget import PERSONA_TOKENS, PRESERVED_TOKENS
 from memory_agent.context.conversation import (
-    REMINDER_SHARE,
+    SECTIONS_TOKENS,
     Conversation,
     budget_for,
     choose_preserved,
@@ -27,6 +28,7 @@ from memory_agent.domain import shown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from memory_agent.context.conversation import Reminder
     from memory_agent.digest.fold import AnalysisCache
     from memory_agent.domain import (
         Character,
@@ -115,10 +117,8 @@ class ConversationReader:
             since = await self._since(scope, last, through)
         turns = [turn for turn in since if through is None or turn.seq <= through]
         analysed = await self._live.analysed(scope, turns)
-        if len(analysed) > _MANY_TURNS:
-            digest = await asyncio.to_thread(fold, Digest.of(last), analysed)
-        else:
-            digest = fold(Digest.of(last), analysed)
+        folded = functools.partial(fold, Digest.of(last), analysed, most_tokens=self._most_tokens)
+        digest = await asyncio.to_thread(folded) if len(analysed) > _MANY_TURNS else folded()
         return digest, [turn for turn, _ in analysed]
 
     async def _since(
@@ -143,20 +143,32 @@ class ConversationReader:
         return before + known
 
     async def whole(
-        self, scope: Scope, digest: Digest, *, through: int | None, as_of: int | None
+        self,
+        scope: Scope,
+        last: Compression | None,
+        digest: Digest,
+        *,
+        through: int | None,
+        as_of: int | None,
     ) -> CompressedContext | None:
         """The whole conversation up to turn `through`, if it is short enough to stand for itself. `as_of`: see `context`."""
         if not is_short(digest, recent_turns=self._recent_turns):
             return None
         turns = await self._store.list_turns(scope, through=through, limit=digest.turns, newest=True)
-        reminder = remind(
-            await self.character_at(scope, None if as_of is None else turns),
-            (),
-            counter=self._counter,
-            max_tokens=PERSONA_TOKENS,
+        conversation = Conversation(
+            reminder=await self._reminder(scope, None if as_of is None else turns),
+            digest=digest,
+            recent=turns,
+            summary=() if last is None else last.summary,
+            made_by=None if last is None else last.made_by,
+            last=last,
         )
-        conversation = Conversation(reminder=reminder, digest=digest, recent=turns)
         return pack_whole(conversation, budget=self._most_tokens, counter=self._counter)
+
+    async def _reminder(self, scope: Scope, turns: Sequence[Turn] | None) -> Reminder:
+        character = await self.character_at(scope, turns)
+        # The topics have a place of their own.
+        return remind(character, (), counter=self._counter, max_tokens=PERSONA_TOKENS)
 
     async def context(
         self,
@@ -167,26 +179,30 @@ class ConversationReader:
         through: int | None,
         as_of: int | None,
         extract: Extract = NONE,
+        sections: bool = False,
     ) -> CompressedContext:
         """The compressed context up to turn `through`. `as_of`: whose character and facts are meant, None for today's.
 
-        `extract`: the summary where there is no compression yet.
+        `extract`: the summary where there is no compression yet. `sections`: with room for all of them, also of a short
+        conversation.
         """
         recent = await self._store.list_turns(scope, through=through, limit=self._recent_turns, newest=True)
-        preserved, passed_over = await self.preserved(scope, last, digest, recent)
+        room = budget_for(digest, most_tokens=self._most_tokens)
+        in_sections = sections and room < SECTIONS_TOKENS
+        preserved, passed_over = await self.preserved(scope, last, digest, () if in_sections else recent)
         topics = [topic.topic_id for topic in digest.topics]
         titles = {t.id: t.title for t in await self._store.list_topics(scope, ids=topics)} if topics else {}
-        budget = budget_for(digest, most_tokens=self._most_tokens)
         if last is not None:
             extract = Extract(items=last.summary, made_by=last.made_by)
         people = await self._facts.people(scope, through=as_of)
-        reminder = remind(
-            await self.character_at(scope, None if as_of is None else recent),
-            (),  # the topics have a place of their own
-            counter=self._counter,
-            max_tokens=min(PERSONA_TOKENS, int(budget * REMINDER_SHARE)),
+        reminder = await self._reminder(scope, None if as_of is None else recent)
+        budget = reminder.tokens(self._counter) + max(
+            room,
+            least_for(recent, most_tokens=self._most_tokens, counter=self._counter),
+            min(SECTIONS_TOKENS, self._most_tokens) if sections else 0,
         )
-        least = least_for(recent, reminder, most_tokens=self._most_tokens, counter=self._counter)
+        moments = [moment.turn_id for moment in digest.moments]
+        turns = await self._store.list_turns(scope, ids=moments) if moments else []
         conversation = Conversation(
             reminder=reminder,
             digest=digest,
@@ -199,10 +215,10 @@ class ConversationReader:
             facts=shown(people),
             people=tuple(people),
             last=last,
+            turns={turn.id: turn for turn in turns},
+            in_sections=in_sections,
         )
-        return await asyncio.to_thread(
-            pack_compressed, conversation, budget=max(budget, least), counter=self._counter
-        )
+        return await asyncio.to_thread(pack_compressed, conversation, budget=budget, counter=self._counter)
 
     async def preserved(
         self, scope: Scope, last: Compression | None, digest: Digest, recent: Sequence[Turn]

@@ -22,7 +22,10 @@ from memory_agent.llm.summaries import Draft, ModelOrExtract, as_said, fitting, 
 from memory_agent.text.quotes import (
     LEAST_TELLING,
     PICKED_UP,
+    answer_in,
+    as_answer,
     is_picked_up,
+    question_in,
     quotes_of,
     says_again,
     terms_of,
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     """Its items come by rising first turn, not yet limited to any number of tokens."""
 
 
-EXTRACT_VERSION: Final = "1"
+EXTRACT_VERSION: Final = "2"
 MAX_IMPORTANCE: Final = 10.0
 
 
@@ -93,41 +96,51 @@ class ExtractiveConversationSummarizer:
 
 _ANSWERS: Final = 2
 """Turns after one in which its words may be taken up."""
+_REPLY: Final = LEAST_TELLING / 2
+"""Importance of what an assistant answers: whatever people tell comes first."""
 
 
 def quoted(turns: Sequence[Turn], *, before: Sequence[SummaryItem] = ()) -> list[SummaryItem]:
-    """Quotes of what users tell in `turns`, sentence by sentence, but for what is said already, there or in the items `before`.
+    """Quotes of what users tell in `turns`, and of who answers a question, with that question.
 
-    `importance` is how much it tells (`text.quotes`), at least `LEAST_TELLING`.
+    Nothing that is said already, there or in the items `before`. `importance` is how much it tells (`text.quotes`).
     """
     said = [terms_of(item.text) for item in before]
     terms = functools.cache(lambda place: terms_of(turns[place].said))  # most turns' words nobody asks for
     items: list[SummaryItem] = []
+
+    def add(turn: Turn, text: str, weight: float) -> bool:
+        words = terms_of(text)
+        if says_again(words, said):
+            return False
+        said.append(words)
+        items.append(
+            SummaryItem(
+                kind="fact",
+                text=text,
+                first_seq=turn.seq,
+                last_seq=turn.seq,
+                participants=(turn.speaker or turn.role,),
+                importance=round(min(weight, MAX_IMPORTANCE), 2),
+                said_at=turn.timestamp,
+            )
+        )
+        return True
+
     for place, turn in enumerate(turns):
-        if turn.role != "user":
-            continue
         after = range(place + 1, min(place + 1 + _ANSWERS, len(turns)))
         who = (turn.role, turn.speaker)
         answers = [i for i in after if (turns[i].role, turns[i].speaker) != who]
-        for quote in quotes_of(turn.said):
+        tells = False
+        for quote in quotes_of(turn.said) if turn.role == "user" else ():
             if quote.weight + PICKED_UP < LEAST_TELLING:
                 continue
-            of_quote = terms_of(quote.text)
-            weight = quote.weight + PICKED_UP * is_picked_up(of_quote, map(terms, answers))
-            if weight < LEAST_TELLING or says_again(of_quote, said):
-                continue
-            said.append(of_quote)
-            items.append(
-                SummaryItem(
-                    kind="fact",
-                    text=quote.text,
-                    first_seq=turn.seq,
-                    last_seq=turn.seq,
-                    participants=(turn.speaker or turn.role,),
-                    importance=round(min(weight, MAX_IMPORTANCE), 2),
-                    said_at=turn.timestamp,
-                )
-            )
+            weight = quote.weight + PICKED_UP * is_picked_up(terms_of(quote.text), map(terms, answers))
+            tells |= weight >= LEAST_TELLING and add(turn, quote.text, weight)
+        asker = turns[place - 1] if place else turn
+        asked = question_in(asker.said) if (asker.role, asker.speaker) != who and not tells else ""
+        if asked and (answer := answer_in(turn.said)):
+            add(turn, as_answer(asked, answer), LEAST_TELLING if turn.role == "user" else _REPLY)
     return items
 
 
@@ -243,8 +256,7 @@ class Compressor:
     async def compress(self, scope: Scope, *, through: int | None = None) -> CompressedContext:
         """Compress the thread up to turn `through` (default: its newest), and return its context as of then.
 
-        Without new turns since the last compression, or where the conversation is short enough to be shown whole, nothing
-        is recorded. What was forgotten meanwhile is left out.
+        In sections, however short the conversation. Without new turns since the last compression nothing is recorded. What was forgotten meanwhile is left out.
         """
         async for _ in Tries(COSTLY_TRIES):
             made = await self._advance(scope, through)
@@ -253,7 +265,7 @@ class Compressor:
             if not newest or (last is not None and last.through >= newest[-1].seq):
                 if made is not None and newest and made.metadata.compressed_at == newest[-1].seq:
                     return made
-                return await self.context(scope, through=through)
+                return await self.context(scope, through=through, whole=False)
             context = await self._compress(scope, last, newest[-1], "asked")
             if context is not None:
                 return context
@@ -302,15 +314,9 @@ class Compressor:
     ) -> CompressedContext | None:
         """None if what it was made of changed meanwhile.
 
-        Of a conversation that is shown whole nothing is recorded.
-
         `since`: the turns since the last one, at least up to `newest`, where they were read already.
         """
         digest, new = await self._states.digest_since(scope, last, through=newest.seq, since=since)
-        if last is None and reason == "asked":
-            whole = await self._states.whole(scope, digest, through=newest.seq, as_of=None)
-            if whole is not None:
-                return whole
         items, made_by = await self.summaries.summarize(() if last is None else last.summary, new)
         summary = within(items, self._counter, SUMMARY_TOKENS)
         made = Compression(
@@ -333,7 +339,9 @@ class Compressor:
             preserved=(),
             covers=tuple(turn.id for turn in new),
         )
-        context = await self._states.context(scope, made, digest, through=newest.seq, as_of=None)
+        context = await self._states.context(
+            scope, made, digest, through=newest.seq, as_of=None, sections=reason == "asked"
+        )
         if last is not None and await self._replaced(last):
             return None
         ids = context.metadata.preserved_ids
@@ -354,20 +362,22 @@ class Compressor:
         return Extract(items=items, made_by=self._extract.name)
 
     # --- how it stands ---------------------------------------------------------------------------------------
-    async def context(self, scope: Scope, *, through: int | None = None) -> CompressedContext:
+    async def context(
+        self, scope: Scope, *, through: int | None = None, whole: bool = True
+    ) -> CompressedContext:
         """The compressed context now, or as it stood at turn `through` (a `seq`).
 
-        As of a turn: from the compressions, turns and facts of then. Before the first compression a short conversation is
-        shown whole, and the summary of a longer one is an extract, whatever makes summaries: nobody waits for a model to
-        read how things stand.
+        As of a turn: from the compressions, turns and facts of then. A short conversation is shown `whole`, unless it is asked for
+        in sections. Before the first compression the summary is an extract, whatever makes summaries: nobody waits for a model
+        to read how things stand.
         """
         last = await self._states.last(scope, through)
         digest, new = await self._states.digest_since(scope, last, through=through)
-        if last is None:
-            whole = await self._states.whole(scope, digest, through=through, as_of=through)
-            if whole is not None:
-                return whole
+        if whole:
+            short = await self._states.whole(scope, last, digest, through=through, as_of=through)
+            if short is not None:
+                return short
         extract = await self._extracted(new) if last is None else NONE
         return await self._states.context(
-            scope, last, digest, through=through, as_of=through, extract=extract
+            scope, last, digest, through=through, as_of=through, extract=extract, sections=not whole
         )

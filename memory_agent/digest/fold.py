@@ -7,9 +7,10 @@ and is cheap. So analyses can be kept, and the digest be made anew from the turn
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections import OrderedDict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
@@ -17,8 +18,15 @@ from memory_agent.domain import KeyMoment, LiveStats, TopicRanges
 from memory_agent.lazily import lazily
 from memory_agent.text.code.lines import has_code
 from memory_agent.text.corrections import claims_of, features_of
-from memory_agent.text.quotes import LEAST_TELLING, quotes_of
-from memory_agent.text.sentences import sentences_of
+from memory_agent.text.quotes import (
+    LEAST_TELLING,
+    answer_in,
+    as_answer,
+    question_in,
+    quotes_of,
+    tells_of_self,
+)
+from memory_agent.text.sentences import only_asks, sentences_of
 from memory_agent.text.subjects import clear_subjects
 
 if TYPE_CHECKING:
@@ -27,7 +35,13 @@ if TYPE_CHECKING:
     from memory_agent.domain import Compression, Scope, Turn
 
 
+SHORT_ANSWER_CHARS: Final = 40
+"""Of an answer that tells too little by itself, and is told with its question."""
 MAX_CHARS: Final = 220
+WHOLE_CHARS: Final = 320
+"""A person's turn of no more is kept whole, of a longer one its most telling sentences."""
+GAP: Final = "…"
+"""Stands where turns, or sentences of one, are left out, so that no reply seems to answer what it doesn't."""
 PART: Final = " | "
 """Between what is told in a turn and the lines of its code."""
 _LINE_CHARS: Final = 300
@@ -66,7 +80,7 @@ class Excerpt:
 def excerpt_of(text: str, *, role: str, code: bool = False) -> Excerpt:
     """The most telling words of a turn: a user's best sentences, then the lines of its code that define something.
 
-    Sentences are whole; what an assistant writes is quoted of its code alone.
+    Sentences are whole, with "…" where one is left out; what an assistant writes is quoted of its code alone.
     """
     quotes = quotes_of(text) if role == "user" else ()
     best = max((quote.weight for quote in quotes), default=0.0)
@@ -79,7 +93,10 @@ def excerpt_of(text: str, *, role: str, code: bool = False) -> Excerpt:
             if quotes[place].weight >= best / 2 and (not chosen or size <= room):
                 chosen.append(place)
                 room -= size
-    told = " ".join(quotes[place].text for place in sorted(chosen))
+    told, last = "", 0
+    for quote in (quotes[place] for place in sorted(chosen)):
+        told += f"{'' if not told else ' ' if quote.place == last + 1 else f' {GAP} '}{quote.text}"
+        last = quote.place
     if told:
         lines = lines[: sum(size <= room for size in accumulate(len(line) + 3 for line in lines))]
     return Excerpt(text=PART.join([*filter(None, [told]), *lines]), weight=best)
@@ -159,7 +176,14 @@ def importance(
     return weight + CODE_BONUS * code + min(max(chars, 0) / _FULL_LENGTH_CHARS, 1.0)
 
 
-MAX_MOMENTS: Final = 120
+MOMENT_TOKENS: Final = 4_000
+"""Of the moments that are kept: as many as a compressed context of the default size can show."""
+# What makes a turn worth more of being kept, beside its importance: most questions about a conversation are answered by
+# what people answered each other and said of themselves, little by what an assistant replies at length.
+_ANSWERS, _OF_SELF, _REPLIES = 4.0, 2.0, 1.0
+_TOKEN_CHARS: Final = 4
+_HEAD_TOKENS: Final = 6
+"""Of a line, for who said it and a gap before it."""
 MAX_TOPICS: Final = 16
 MAX_RANGES: Final = 8
 _SAME_RANGE: Final = 2
@@ -173,6 +197,12 @@ class Analysis:
     code: bool
     excerpt: Excerpt
     """Its most telling words."""
+    question: str = ""
+    """What it asks, last."""
+    answer: str = ""
+    """What of it would answer a question: a short turn, or its most telling sentence."""
+    tells_of_self: bool = False
+    """A person says something of themselves."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,6 +219,8 @@ class Digest:
     moments: tuple[KeyMoment, ...] = ()
     topics: tuple[TopicRanges, ...] = ()
     """By the turn that came last."""
+    asked: tuple[str, str] | None = field(default=None, compare=False)
+    """Who asked in the last turn, and what; no compression keeps it."""
 
     @classmethod
     def of(cls, compression: Compression | None) -> Digest:
@@ -213,23 +245,39 @@ def analyse(turn: Turn) -> Analysis:
     code = has_code(said)
     excerpt = excerpt_of(said, role=turn.role, code=code)
     score = importance(telling=excerpt.weight, chars=len(said), code=code, given=turn.importance)
-    return Analysis(score=score, code=code, excerpt=excerpt)
+    person = turn.role == "user"
+    whole = " ".join(said.split()) if len(said) <= WHOLE_CHARS and not code else ""
+    return Analysis(
+        score=score,
+        code=code,
+        excerpt=Excerpt(text=whole, weight=excerpt.weight) if person and whole else excerpt,
+        question=question_in(said),
+        answer="" if only_asks(said) else whole or answer_in(said),
+        tells_of_self=person and tells_of_self(said),
+    )
 
 
-def fold(digest: Digest, turns: Iterable[tuple[Turn, Analysis | None]]) -> Digest:
+def fold(
+    digest: Digest, turns: Iterable[tuple[Turn, Analysis | None]], *, most_tokens: int = MOMENT_TOKENS
+) -> Digest:
     """The digest with these turns, which follow what it has, by rising `seq`.
 
-    None: it is left open if that is a moment.
+    None: it is left open if that is a moment. `most_tokens`: of all moments.
     """
-    moments = list(digest.moments)
+    moments, asked = list(digest.moments), digest.asked
     topics = {topic.topic_id: list(topic.ranges) for topic in digest.topics}
     through, count, tokens = digest.through, digest.turns, digest.tokens
     for turn, analysis in turns:
         if turn.seq <= through:
             continue
         through, count, tokens = turn.seq, count + 1, tokens + turn.tokens
-        if analysis is not None and _is_moment(analysis):
-            moments.append(_moment(turn, analysis))
+        who = turn.speaker or turn.role
+        if analysis is not None:
+            question = asked[1] if asked and asked[0] != who and analysis.answer else ""
+            moment = _moment(turn, analysis, question)
+            if moment.worth:
+                moments.append(moment)
+        asked = (who, analysis.question) if analysis and analysis.question else None
         if turn.topic_id is not None:
             ranges = topics.pop(turn.topic_id, [])
             _add_turn(ranges, turn.seq)
@@ -238,7 +286,8 @@ def fold(digest: Digest, turns: Iterable[tuple[Turn, Analysis | None]]) -> Diges
         through=through,
         turns=count,
         tokens=tokens,
-        moments=_weightiest(moments),
+        moments=_weightiest(moments, most_tokens),
+        asked=asked,
         topics=tuple(
             TopicRanges(topic_id=topic_id, ranges=tuple(ranges))
             for topic_id, ranges in list(topics.items())[-MAX_TOPICS:]
@@ -246,12 +295,16 @@ def fold(digest: Digest, turns: Iterable[tuple[Turn, Analysis | None]]) -> Diges
     )
 
 
-def _is_moment(analysis: Analysis) -> bool:
-    telling = analysis.score >= MIN_IMPORTANCE or analysis.excerpt.weight >= LEAST_TELLING
-    return analysis.code or telling
-
-
-def _moment(turn: Turn, analysis: Analysis) -> KeyMoment:
+def _moment(turn: Turn, analysis: Analysis, question: str) -> KeyMoment:
+    """The moment that a turn is, with the `question` that it answers where its words tell too little."""
+    telling, text = analysis.excerpt.weight, analysis.excerpt.text
+    text = text or (analysis.answer if question else "")
+    person = turn.role == "user"
+    if question and telling < LEAST_TELLING and (len(text) <= SHORT_ANSWER_CHARS or not person):
+        text = as_answer(question, text)
+    answered = (_ANSWERS if person else _REPLIES) * bool(question)
+    said = answered + _OF_SELF * analysis.tells_of_self + CODE_BONUS * analysis.code
+    counts = said or telling or analysis.score >= MIN_IMPORTANCE
     return KeyMoment(
         turn_id=turn.id,
         seq=turn.seq,
@@ -260,8 +313,14 @@ def _moment(turn: Turn, analysis: Analysis) -> KeyMoment:
         score=analysis.score,
         tokens=turn.tokens,
         code=analysis.code,
-        text=analysis.excerpt.text,
+        text=text,
+        worth=(analysis.score + said) / math.sqrt(_size(text)) if counts else 0.0,
     )
+
+
+def _size(text: str) -> float:
+    """About the tokens of a line with this text."""
+    return len(text) / _TOKEN_CHARS + _HEAD_TOKENS
 
 
 def _add_turn(ranges: list[tuple[int, int]], seq: int) -> None:
@@ -274,10 +333,12 @@ def _add_turn(ranges: list[tuple[int, int]], seq: int) -> None:
     del ranges[:-MAX_RANGES]
 
 
-def _weightiest(moments: Sequence[KeyMoment]) -> tuple[KeyMoment, ...]:
-    """The `MAX_MOMENTS` of the highest score; of those that say the same the newest."""
+def _weightiest(moments: Sequence[KeyMoment], most_tokens: int) -> tuple[KeyMoment, ...]:
+    """Those of the highest worth in `most_tokens`; of those that say the same the newest."""
     once = {(moment.text or moment.turn_id): moment for moment in moments}
-    kept = sorted(once.values(), key=lambda moment: (-moment.score, -moment.seq))[:MAX_MOMENTS]
+    ranked = sorted(once.values(), key=lambda moment: (-moment.worth, -moment.seq))
+    sizes = accumulate(_size(moment.text) for moment in ranked)
+    kept = [moment for moment, size in zip(ranked, sizes, strict=True) if size <= most_tokens]
     return tuple(sorted(kept, key=lambda moment: moment.seq))
 
 

@@ -40,6 +40,11 @@ class SummaryItem:
     said_at: datetime | None = None
     """Of a quote, which is one of `participants`' own words; None of what a model wrote."""
 
+    @property
+    def turns(self) -> str:
+        """The turns that it is from: "12" or "12-15"."""
+        return f"{self.first_seq}" + (f"-{self.last_seq}" if self.last_seq > self.first_seq else "")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KeyMoment:
@@ -56,7 +61,9 @@ class KeyMoment:
     tokens: int
     code: bool = False
     text: str = ""
-    """Its most telling words."""
+    """Its words: of a long turn the most telling, of an answer with its question."""
+    worth: float = 0.0
+    """How likely somebody will ask about it, for its length."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,6 +119,8 @@ Tier = Literal[
     "summary",
     "topics",
     "moments",
+    "journey",
+    "decisions",
     "preserved",
     "facts",
     "entities",
@@ -128,6 +137,8 @@ TAG_OF: Final[Mapping[Tier, str]] = {
     "summary": "memory_summary",
     "topics": "memory_key_topics",
     "moments": "memory_key_moments",
+    "journey": "memory_emotional_journey",
+    "decisions": "memory_decisions",
     "preserved": "memory_preserved_turns",
     "facts": "memory_facts",
     "entities": "memory_entities",
@@ -348,7 +359,8 @@ class CompressionMetadata:
     """Of a compressed context: what it stands for, and what that saves.
 
     `original_turns` that the context stands for, `tokens_before` for all of them, word for word (of a conversation that is
-    shown whole, as it is shown), `tokens_saved` by having this context in their stead, never below 0. `number` and `compressed_at` (a `seq`) are the last compression's, both 0 before the
+    shown whole, as it is shown), `tokens_saved` by having this context in their stead (below 0 where a short conversation
+    was compressed all the same). `number` and `compressed_at` (a `seq`) are the last compression's, both 0 before the
     first: the summary is then recorded nowhere, but taken out of the turns each time.
     """
 
@@ -388,3 +400,16 @@ class CompressedContext(_Rendered):
     recent: tuple[Turn, ...] = ()
     """The last turns, oldest first."""
     metadata: CompressionMetadata
+
+    @property
+    def journey(self) -> str:
+        """The emotional journey, where a language model told it: "Energetic → Excited → Warm"."""
+        return self._told("emotion", " → ")
+
+    @property
+    def decisions(self) -> str:
+        """The decisions made, where a language model told them."""
+        return self._told("decision", "; ")
+
+    def _told(self, kind: SummaryKind, between: str) -> str:
+        return between.join(item.text for item in self.summary if item.kind == kind)

@@ -36,7 +36,8 @@ _THOUSANDS: Final = lazily(regex.compile, r",(?=\d{3}(?!\d))")
 _BEGINS: Final = lazily(regex.compile, r"(?:^|[.!?:;…→>\n]|(?:^|\s)[-*•])\s*$")
 """What stands before the first word of a sentence, which has a capital whatever it is."""
 _ORDINARY: Final = lazily(
-    regex.compile, r"\w{3,}(?:tions?|sions?|ments?|ness|fully|ously|ability|ingly|edly)"
+    regex.compile,
+    r"\w{3,}(?:tions?|sions?|ments?|ness|fully|ously|ability|ingly|edly)|(?:un|dis)\w{4,}ed",
 )
 """No name ends so."""
 _VERB: Final = any_of("nouns", "verbs", regex.IGNORECASE)

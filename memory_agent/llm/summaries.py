@@ -76,10 +76,7 @@ KEY MOMENTS: Turn 1 (job loss revealed), Turn 7 (family pressure mentioned), Tur
 EMOTIONAL: Distressed → Worried → Slightly relieved
 FACTS: Unemployed software developer; has family; 3 months savings
 DECISIONS: Will be strategic about job search"""
-_INTRO: Final = f"""\
-Compress this conversation following this EXACT format example:
-
-EXAMPLE INPUT (10 turns):
+_EXAMPLE_INPUT: Final = """\
 Turn 1 (User): I lost my job today
 Turn 2 (Assistant): I'm so sorry to hear that
 Turn 3 (User): I don't know what to do
@@ -89,7 +86,12 @@ Turn 6 (Assistant): The tech market is tough right now but your skills are valua
 Turn 7 (User): I have a family to support
 Turn 8 (Assistant): That pressure is real. Have you looked at your emergency savings?
 Turn 9 (User): We have 3 months saved
-Turn 10 (Assistant): That's a good buffer. You can be strategic about your next move
+Turn 10 (Assistant): That's a good buffer. You can be strategic about your next move"""
+_INTRO: Final = f"""\
+Compress this conversation following this EXACT format example:
+
+EXAMPLE INPUT (10 turns):
+{_EXAMPLE_INPUT}
 
 EXAMPLE OUTPUT:
 {{title}}{_EXAMPLE}
@@ -353,10 +355,7 @@ _JOINED: Final[Mapping[SummaryKind, str]] = {
 
 def _told(item: SummaryItem) -> str:
     if item.kind == "event":
-        turns = (
-            str(item.first_seq) if item.first_seq == item.last_seq else f"{item.first_seq}-{item.last_seq}"
-        )
-        return f"Turn {turns} ({item.text})"
+        return f"Turn {item.turns} ({item.text})"
     text = item.text if item.kind == "topic" else item.text.replace(";", ",")
     return text if item.said_at is None else f"{', '.join(item.participants)} said: {text}"
 
@@ -420,7 +419,10 @@ _NOTHING: Final = lazily(
     regex.IGNORECASE,
 )
 _POINTS_BACK: Final = any_of("words", "pronouns")
-_EDGES: Final = " \t\r\n,;:–—-*_\"'()[]"
+_TELLS_THAT: Final = any_of("words", "reports", regex.IGNORECASE)
+"""Words of whoever sums up, which no turn has to bear out: "revealed", "mentioned"."""
+_MARKS: Final = " \t\r\n,;:–—-*_"
+_PAIRS: Final = ("()", "[]", '""', "''", "“”")
 _SENTENCE_END: Final = lazily(
     regex.compile,
     r"(?<!\b(?:St|Mt|Dr|Mr|Mrs|Ms|Prof|No|vs|e\.g|i\.e|approx|\p{Lu}|\p{N}))\.[\"'”’»)\]]*(?=\s|\Z)"
@@ -455,7 +457,7 @@ def read_form(text: str, *, cut_off: bool = False) -> Draft:
         last = items.pop()
         ends = [match.end() for match in _SENTENCE_END.finditer(last.text)] if last.kind == "topic" else []
         items += [dataclasses.replace(last, text=last.text[: ends[-1]].strip())] if ends else []
-    title = " ".join(sections.get("title", "").partition("\n")[0].strip(_EDGES).split())
+    title = _bare(sections.get("title", "").partition("\n")[0])
     return Draft(items=tuple(items), title="" if _NOTHING.fullmatch(title) else title[:MAX_TITLE_CHARS])
 
 
@@ -463,15 +465,27 @@ MAX_TITLE_CHARS: Final = 80
 
 
 def _claims(kind: SummaryKind, section: str) -> Iterator[SummaryItem]:
-    most, edges = (_MAX_PROSE_CHARS, " *_") if kind == "topic" else (MAX_ITEM_CHARS, _EDGES)
+    most = _MAX_PROSE_CHARS if kind == "topic" else MAX_ITEM_CHARS
     for line in [section] if kind == "topic" else _BULLET.sub("", section).splitlines():
         claims = _moments(line) if kind == "event" else [(text, 0, 0) for text in _texts(kind, line)]
         for text, first, last in claims:
-            said = " ".join(text.split()).strip(edges)[:most]
+            said = (" ".join(text.split()).strip(" *_") if kind == "topic" else _bare(text))[:most]
             if not _NOTHING.fullmatch(said):
                 yield SummaryItem(
                     kind=kind, text=said, first_seq=first, last_seq=last, importance=SECTIONS[kind][1]
                 )
+
+
+def _bare(text: str) -> str:
+    """A claim without the marks, brackets and quotation marks around the whole of it."""
+    text, before = " ".join(text.split()).strip(_MARKS), None
+    while text != before:
+        before = text
+        for opens, closes in _PAIRS:
+            inner = text.removeprefix(opens).removesuffix(closes)
+            if inner.count(opens) == inner.count(closes) and (opens != closes or opens not in inner):
+                text = inner.strip(_MARKS) if len(inner) < len(text) else text
+    return text
 
 
 def _texts(kind: SummaryKind, line: str) -> list[str]:
@@ -481,18 +495,20 @@ def _texts(kind: SummaryKind, line: str) -> list[str]:
 def _moments(line: str) -> list[tuple[str, int, int]]:
     """Texts with the turns before or behind them: "Turn 5 (a visit)", "A visit (Turn 5)"."""
     texts, marks = _TURNS.split(line)[::3], _TURNS.finditer(line)
-    told = texts if texts[0].strip(_EDGES) else texts[1:]
+    told = texts if _bare(texts[0]) else texts[1:]
     turns = ((int(mark["first"]), int(mark["last"] or mark["first"])) for mark in marks)
     return [(text, first, last) for text, (first, last) in zip(told, turns, strict=False)]
 
 
 _LEAST_SHARE: Final = 0.5
 """Of a sentence's words that stand anywhere in the turns, and of a moment's in the turns that it names."""
-_LEAST_TOGETHER: Final = 0.6
+_LEAST_TOGETHER: Final = 0.5
 """Of any other claim's words that stand in one turn and its answer: a small model joins what nobody said together."""
 _CLEARLY_MORE: Final = 0.25
 _MOST_OF_EXAMPLE: Final = 0.6
 """Of a claim's words that stand in the worked example: from there on it is taken for an echo of that."""
+_SAME_TALK: Final = 0.8
+"""Of the worked example's input that stands in the turns: then they tell the same, and its output is true of them."""
 
 
 class _Place(NamedTuple):
@@ -512,7 +528,6 @@ class Sources:
 
     def __init__(self, before: Sequence[SummaryItem], piece: Sequence[Said], example: frozenset[str]) -> None:
         """`example`: words of the worked example, which small models mix in."""
-        self._example = example
         terms = [terms_of(one.text) for one in piece]
         self._turns = [
             _Place(one.number, one.number, (one.who,), own, own | after, one.is_reply)
@@ -529,6 +544,8 @@ class Sources:
             self._evidence.add(text)
         for one in piece:
             self._evidence.add(one.text, one.at)
+        same = _share(self._words(_EXAMPLE_INPUT), self._evidence.terms) >= _SAME_TALK
+        self._example, self._known = (frozenset[str](), example) if same else (example, frozenset[str]())
 
     def borne_out(self, claim: SummaryItem) -> Iterator[SummaryItem]:
         """What of a claim the turns bear out, each part with its turns and who takes part in them."""
@@ -551,10 +568,13 @@ class Sources:
             if {*told} <= self._numbers and told[0] <= told[1]:
                 yield claim.text, self._turns_of(claim.text, told)
         else:
-            for subject, *more in _by_subject(_COMMA.split(claim.text)):
-                if self._turns_of(subject):
-                    text = ", ".join([subject, *filter(self._turns_of, more)])
-                    yield text, self._turns_of(text)
+            for parts in _by_subject(_COMMA.split(claim.text)):
+                found = {part: turns for part in parts if (turns := self._turns_of(part))}
+                text = ", ".join(found)
+                # A list of facts may be of several turns, a decision is one thing.
+                if parts[0] in found and (claim.kind == "fact" or self._turns_of(text)):
+                    firsts, lasts = zip(*found.values(), strict=True)
+                    yield text, (min(firsts), max(lasts))
 
     def is_about(self, title: str) -> bool:
         """True if each thing that a title names is borne out."""
@@ -589,8 +609,8 @@ class Sources:
 
     def _words(self, text: str) -> frozenset[str]:
         """Those that tell what is said of somebody; names, numbers and days are looked for by themselves."""
-        words = terms_of(text) - self._names - calendar_terms()
-        return frozenset(word for word in words if not word[0].isdecimal())
+        words = terms_of(_TELLS_THAT.sub(" ", text)) - self._names - calendar_terms()
+        return frozenset(word for word in words if not word[0].isdecimal() and "'" not in word)
 
     def _is_feeling(self, text: str) -> bool:
         """A word alone is a feeling, though it has a capital."""
@@ -626,7 +646,9 @@ class Sources:
             (_share(words, place.together), _share(named, place.terms), place.first, place.last)
             for place in self._places
         )
-        return (first, last) if share >= _LEAST_TOGETHER else None
+        if share >= _LEAST_TOGETHER:
+            return first, last
+        return (min(self._numbers), max(self._numbers)) if words and words <= self._known else None
 
 
 def _by_subject(parts: Sequence[str]) -> Iterator[list[str]]:

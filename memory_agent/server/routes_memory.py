@@ -189,6 +189,7 @@ Found = TypeVar("Found")
 Through = Annotated[
     int | None, Query(ge=1, le=MAX_SEQ, description="As of the turn with this seq; default: now.")
 ]
+Whole = Annotated[bool, Query(description="Whether a short conversation is shown whole, else in sections.")]
 IfNeeded = Annotated[bool, Query(description="Only if the conversation has grown enough; else 204.")]
 
 
@@ -202,9 +203,9 @@ async def fetch_memory(request: Request, user_id: PathText, thread_id: PathText,
 
 
 @threads.get(f"{THREAD}/context", response_model=CompressedContext)
-async def thread_context(memory: Memory, through: Through = None) -> Response:
-    """The compressed context of the whole conversation, now or as of a turn. Changes nothing."""
-    return answer(json_of(CompressedContext, await memory.session_context(through)))
+async def thread_context(memory: Memory, through: Through = None, whole: Whole = True) -> Response:
+    """The compressed context of the conversation, now or as of a turn. Changes nothing."""
+    return answer(json_of(CompressedContext, await memory.session_context(through, whole=whole)))
 
 
 @threads.post(f"{THREAD}/compress", response_model=CompressedContext, responses=NOT_NEEDED)
@@ -381,11 +382,16 @@ async def show_session(
 
 @sessions.get("/api/sessions/{session_id}/context", response_model=CompressedContext)
 async def session_context(
-    api: OpenApi, principal: Caller, session_id: PathText, user_id: UserQuery = None, through: Through = None
+    api: OpenApi,
+    principal: Caller,
+    session_id: PathText,
+    user_id: UserQuery = None,
+    through: Through = None,
+    whole: Whole = True,
 ) -> Response:
     """The compressed context of the session's conversation, now or as of a turn."""
     memory = await _memory(api, principal, session_id, user_id)
-    return answer(json_of(CompressedContext, await memory.session_context(through)))
+    return answer(json_of(CompressedContext, await memory.session_context(through, whole=whole)))
 
 
 @sessions.post("/api/sessions/{session_id}/compress", response_model=CompressedContext, responses=NOT_NEEDED)
@@ -420,9 +426,9 @@ async def session_history(
 async def session_summary(
     api: OpenApi, principal: Caller, session_id: PathText, user_id: UserQuery = None
 ) -> Response:
-    """The summary of the session's conversation."""
+    """The summary of the session's conversation, with its key moments, facts and preserved turns."""
     memory = await _memory(api, principal, session_id, user_id)
-    return answer(SessionSummary.of(await memory.session_context()))
+    return answer(SessionSummary.of(await memory.session_context(whole=False)))
 
 
 # --- facts: read, with their history; set, retracted, reverted -----------------------------------------------

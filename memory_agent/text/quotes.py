@@ -41,6 +41,12 @@ _CALL_WORDS: Final = 3
 """So few words that are not one's own tell nothing: "Thanks, Caroline!", "Nice job!"."""
 _TERMS_PICKED_UP: Final = 2
 _SAME_TERMS: Final = 0.8
+ANSWERS: Final = "(to “"
+"""How a quoted answer begins, before the question."""
+_QUESTION_CHARS: Final = 60
+_ANSWER_CHARS: Final = 600
+"""Of a reply that are looked through for its answer: an assistant's longer one goes on with advice."""
+_INNER_QUOTES: Final = str.maketrans("“”", "‘’")
 
 _NAMED: Final = lazily(re.compile, r"(?<![.!?\"“(])\s([A-Z][a-zà-ÿ]+|[A-Z]{2,})\b(?!')")
 # Who is called, and named for that alone: "Hey Mel, …", "…, Caroline!".
@@ -55,10 +61,14 @@ _DATE: Final = plain_any_of("times", "signs.date")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Quote:
-    """A whole sentence as it was said; `weight`: how much it tells, above 0, mostly up to 10."""
+    """A whole sentence as it was said; `weight`: how much it tells, above 0, mostly up to 10.
+
+    `place`: which of the turn's sentences it is.
+    """
 
     text: str
     weight: float
+    place: int = 0
 
 
 # A turn is rated when it is analysed, and again when it is summed up, with its topic perhaps much later.
@@ -73,8 +83,35 @@ def quotes_of(text: str) -> tuple[Quote, ...]:
     personal = any(_OWN.search(sentence.low) for sentence in sentences)
     rated = ((sentence, _weight(sentence, personal=personal)) for sentence in sentences)
     return tuple(
-        Quote(text=" ".join(sentence.text.split()), weight=weight) for sentence, weight in rated if weight > 0
+        Quote(text=" ".join(sentence.text.split()), weight=weight, place=place)
+        for place, (sentence, weight) in enumerate(rated)
+        if weight > 0
     )
+
+
+def tells_of_self(text: str) -> bool:
+    """True if the speaker says something of themselves: "I …", also in a question that begins so."""
+    own = ((_OWN.search(sentence.low), sentence.asks) for sentence in sentences_of(text))
+    return any(found and not (asks and found.start()) for found, asks in own)
+
+
+def question_in(text: str) -> str:
+    """The last question of a turn, in one line, shortened; empty if its last sentences ask none."""
+    asked = [sentence.text for sentence in sentences_of(text[-MAX_SENTENCE_CHARS:]) if sentence.asks]
+    return shortened(asked[-1], _QUESTION_CHARS).translate(_INNER_QUOTES) if asked else ""
+
+
+def answer_in(text: str) -> str:
+    """The sentence of a reply that tells most, the longer among short ones; empty if it only asks."""
+    begins = text[:_ANSWER_CHARS]
+    said = [" ".join(sentence.text.split()) for sentence in sentences_of(begins) if not sentence.asks]
+    weights = {quote.text: quote.weight for quote in quotes_of(begins)}
+    return max(said, key=lambda one: (weights.get(one, 0.0), min(len(one), _QUESTION_CHARS)), default="")
+
+
+def as_answer(question: str, answer: str) -> str:
+    """An answer with the question that it answers, as it is quoted: `(to “Any pets?”) Two dogs.`"""
+    return f"{ANSWERS}{question}”) {answer}"
 
 
 def is_picked_up(terms: frozenset[str], answers: Iterable[frozenset[str]]) -> bool:

@@ -156,9 +156,16 @@ class CompressedContext(_Rendered, Answer[values.CompressedContext]):
 class SessionSummary(Wire):
     """Summary of a conversation: a part of its `CompressedContext`, for reading alone."""
 
+    text: str
+    """All of it, in sections, as a model reads it."""
     items: tuple[SummaryItem, ...]
     moments: tuple[KeyMoment, ...]
     topics: tuple[KeyTopic, ...]
+    journey: str
+    """Empty where no language model told it."""
+    decisions: str
+    facts: JsonObject
+    preserved: tuple[Turn, ...]
     made_by: str | None
     """"llm:…" or "extractive:…"; null where nothing is summed up."""
     through: int
@@ -173,6 +180,11 @@ class SessionSummary(Wire):
             items=tuple(map(SummaryItem.of, context.summary)),
             moments=tuple(map(KeyMoment.of, context.moments)),
             topics=tuple(map(KeyTopic.of, context.topics)),
+            text=str(context),
+            journey=context.journey,
+            decisions=context.decisions,
+            facts=dict(context.facts),
+            preserved=tuple(map(Turn.of, context.preserved)),
             made_by=context.metadata.made_by,
             through=context.metadata.summary_through,
             recorded=context.metadata.number > 0,

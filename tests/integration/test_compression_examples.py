@@ -45,3 +45,17 @@ async def test_a_longer_conversation_costs_less_and_less_and_the_last_ten_turns_
     cut = shown(context)[-2]
     assert cut.startswith("I begin here.")
     assert cut.endswith("I end here.")
+
+
+@pytest.mark.parametrize("asks", ["user", "assistant"])
+async def test_questions_and_answers_have_a_summary_of_the_answers(memory: MemoryAgent, asks: str) -> None:
+    """Whoever asks: each answer is quoted with its question, for neither tells anything by itself."""
+    question, answer = "What colour was number {}?", "The {}th was a dark sort of teal."
+    texts = [text.format(n) for n in range(60) for text in (question, answer)]
+    await memory.add_turns(said(texts if asks == "user" else ["Go on.", *texts]))
+    for context in (await memory.session_context(), await memory.compress()):
+        assert len(context.summary) > 5
+        for item in context.summary:
+            number = (item.first_seq - 1 - (asks != "user")) // 2
+            assert item.text == f"(to “{question.format(number)}”) {answer.format(number)}"
+        assert context.tokens < context.metadata.tokens_before / 2

@@ -56,7 +56,7 @@ async def test_the_second_summary_is_made_of_the_first_and_what_is_new(
     openai_server.then(FIRST, SECOND)
     await memory.add_turns(said(lines(40)))
     waiting = await memory.session_context()
-    assert (waiting.metadata.made_by, openai_server.chats) == ("extractive:quotes-1", [])
+    assert (waiting.metadata.made_by, openai_server.chats) == ("extractive:quotes-2", [])
     first = await memory.compress()
     assert [(i.kind, i.first_seq, i.last_seq, i.participants, i.importance) for i in first.summary] == [
         ("event", 3, 3, ("user",), 5.0),
@@ -77,7 +77,7 @@ async def test_the_second_summary_is_made_of_the_first_and_what_is_new(
     assert all(f"): line {n} " in two and f"Turn {n} (" in two for n in range(41, 61))
     made = {event.made_by for event in await memory.compressions()}
     assert made == {"llm:gpt-4o-mini:form-2"}
-    assert "line 44 is late" in str(await memory.fetch_memory("What now?", max_tokens=600))
+    assert "line 44 is late" in str(await memory.fetch_memory("What now?", max_tokens=800))
     assert [turn.content for turn in await everything(memory)] == lines(60)
 
 
@@ -93,7 +93,7 @@ async def test_an_extract_stands_in_for_a_reply_of_nothing(
     await memory.add_turns(said(texts))
     await memory.settle(timeout=60)
     (event,) = await memory.compressions()
-    assert (event.through, event.made_by) == (100, "extractive:quotes-1")
+    assert (event.through, event.made_by) == (100, "extractive:quotes-2")
     assert "Porto" in str(event.summary)
     assert len(openai_server.chats) == 2 - bool(reply)  # an empty one is asked for once more
     assert (await memory.status()).parked_count == 0

@@ -104,7 +104,7 @@ async def test_with_the_model_away_all_but_facts_are_done(
         assert "facts" in context.degraded
         assert context.short_term[-1].content == TALK[-1]
         await memory.add_turns(said(songs(20, first=111), start=START + timedelta(days=1)))
-        assert (await memory.compress()).metadata.made_by == "extractive:quotes-1"
+        assert (await memory.compress()).metadata.made_by == "extractive:quotes-2"
         llm_server.answer = answer
         llm_server.start()
         await memory.settle(timeout=60)

@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 
 from memory_agent.context.budget import PRESERVED_TOKENS, SUMMARY_TOKENS
 from memory_agent.context.conversation import ORDER, Conversation, Reminder, choose_preserved, pack_compressed
+from memory_agent.context.items import SECTION_OF
 from memory_agent.context.render import fact_leaves
 from memory_agent.digest.fold import Digest
 from memory_agent.domain import CompressedContext, KeyMoment, TopicRanges
 from memory_agent.models.tokens import EstimatedTokens
 from memory_agent.ports import TokenCounter
+from memory_agent.text.quotes import LEAST_TELLING
 from tests.unit.search.builders import (
     BUDGETS,
     COUNTERS,
@@ -37,7 +39,10 @@ def expected_ledger(conversation: Conversation) -> list[tuple[str, str]]:
     reminder, digest = conversation.reminder, conversation.digest
     names = [("persona", f"persona[{i}]") for i in range(len(reminder.identity))]
     names += [("state", f"state[{i}]") for i in range(len(reminder.state))]
-    names += [("summary", f"summary[{i}]") for i in range(len(conversation.summary))]
+    names += [
+        ("summary" if item.said_at else SECTION_OF[item.kind], f"summary[{i}]")
+        for i, item in enumerate(conversation.summary)
+    ]
     titled = {
         conversation.titles[t.topic_id]: t.topic_id
         for t in digest.topics
@@ -58,7 +63,8 @@ def test_any_conversation_fits_once_and_is_accounted_for(
     context = pack(conversation, budget, counter=counter)
     assert_fits_and_adds_up(context, ORDER, counter, budget)
     considered = Counter((e.tier, e.item) for e in context.ledger if e.tier not in ("envelope", "moments"))
-    assert considered == Counter(expected_ledger(conversation))
+    expected = [(tier, name) for tier, name in expected_ledger(conversation) if tier != "moments"]
+    assert considered == Counter(expected)
     assert len({e.item for e in context.ledger if e.tier == "moments"}) == sum(
         e.tier == "moments" for e in context.ledger
     )
@@ -107,7 +113,13 @@ FULL = Conversation(
         moments=(moment(SAID[2], text="number 3"), moment(SAID[4], text="number 5")),
         topics=(TopicRanges(topic_id="t1", ranges=((1, 8), (12, 12))),),
     ),
-    summary=(item(1, "They met."), item(6, "It rained.", last_seq=8)),
+    summary=(
+        item(5, "They met."),
+        item(6, "It rained.", last_seq=8),
+        item(3, "Calm → Cold"),
+        item(4, "Stay in."),
+        item(7, "Has a coat."),
+    ),
     preserved=((SAID[2], 8.0),),
     recent=SAID[-10:],
     titles={"t1": "Trains"},
@@ -122,7 +134,11 @@ def test_the_reminder_is_first_and_the_recent_turns_last() -> None:
     assert [shown.seq for shown in context.recent] == list(range(11, 21))
     assert context.part("short_term").splitlines()[:2] == ["[3 May 2026]", "user: turn number 11"]
     assert context.part("preserved") == "[3 May 2026]\nuser: turn number 3"
-    assert context.part("moments") == "[3 May 2026]\nuser: number 5"
+    assert context.part("moments") == "Turn 6-8: It rained.\n[3 May 2026]\nuser: number 5"
+    assert [context.part(tier) for tier in ("summary", "journey", "decisions", "facts")] == [
+        *("They met.", "Calm → Cold", "- Stay in.", "- name: Ann\n- Has a coat.")
+    ]
+    assert (context.journey, context.decisions) == ("Calm → Cold", "Stay in.")
     assert (context.facts, context.summary) == ({"name": "Ann"}, FULL.summary)
     assert [(topic.title, topic.ranges) for topic in context.topics] == [("Trains", ((1, 8), (12, 12)))]
     metadata = context.metadata
@@ -165,7 +181,7 @@ def test_preserved_turns_fit_and_are_the_weightiest(
     assert not ids & recent
     for out in moments:
         if out.turn_id not in ids | recent:
-            assert out in passed_over
+            assert (out in passed_over) == (out.score >= LEAST_TELLING)
             assert not any(m.score < out.score and m.tokens >= out.tokens for m in chosen)
 
 

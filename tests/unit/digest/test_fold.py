@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_agent.digest.fold import MAX_MOMENTS, MAX_RANGES, MAX_TOPICS, Analysis, Digest, analyse, fold
+from memory_agent.digest.fold import MAX_RANGES, MAX_TOPICS, Analysis, Digest, analyse, fold
 from memory_agent.domain import Compression, TopicRanges, Turn
 from tests.unit.search.builders import START, turn
 
@@ -51,17 +51,15 @@ def test_turns_added_in_parts_leave_what_they_leave_together(turns: list[Turn], 
 @settings(max_examples=20)
 def test_a_digest_is_bounded_and_in_order(turns: list[Turn]) -> None:
     many = [turn(i, f"{turns[i % len(turns)].content} {i}" if turns else "x") for i in range(1, 120)]
-    digest = fold(Digest(), analysed(many))
-    assert len(digest.moments) <= MAX_MOMENTS
+    digest = fold(Digest(), analysed(many), most_tokens=500)
+    assert sum(len(each.text) / 4 for each in digest.moments) <= 500
     assert [each.seq for each in digest.moments] == sorted(each.seq for each in digest.moments)
 
 
 def test_the_weightiest_moments_stay_and_what_is_said_again_counts_once() -> None:
     small = [turn(i, f"My dog Rex likes lamp {i}.") for i in range(1, 6)]
-    decided = [
-        turn(i, f"We have decided to take train {i} to Porto on 3 May.") for i in range(6, 6 + MAX_MOMENTS)
-    ]
-    digest = fold(Digest(), analysed([*small, *decided]))
+    decided = [turn(i, f"We have decided to take train {i} to Porto on 3 May.") for i in range(6, 26)]
+    digest = fold(Digest(), analysed([*small, *decided]), most_tokens=20 * 19)
     assert {m.seq for m in digest.moments} == {t.seq for t in decided}
     again = [turn(i, "We have decided to move to Oslo.") for i in (1, 2)]
     assert [m.seq for m in fold(Digest(), analysed(again)).moments] == [2]
@@ -98,7 +96,7 @@ def test_a_callers_importance_and_code_make_moments() -> None:
 def test_a_compressions_record_is_a_digest() -> None:
     """What it derived, to go on from; none is the empty digest."""
     digest = fold(Digest(), analysed([turn(i, text) for i, text in enumerate(LINES, start=1)]))
-    names = {field.name for field in dataclasses.fields(digest)} - {"tokens"}
+    names = {field.name for field in dataclasses.fields(digest)} - {"tokens", "asked"}
     derived: dict[str, Any] = {name: getattr(digest, name) for name in names}
     record = Compression(
         **derived, id="c", user_id="u", thread_id="t", session_id=None, number=1, at=START, reason="asked", after_seq=0,
