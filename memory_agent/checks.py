@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MAX_ID_CHARS: Final = 512
 MAX_CONTENT_CHARS: Final = 1_000_000
+MAX_ASKED_CHARS: Final = 8_000
+"""Of a question that are read."""
 MAX_TAG_CHARS: Final = 64
 MAX_METADATA_DEPTH: Final = 16
 MAX_METADATA_CHARS: Final = 100_000
@@ -44,6 +46,16 @@ def checked_text(name: str, value: object, *, max_chars: int, allow_empty: bool 
             "decode the text properly (or replace such characters) before passing it"
         ) from exc
     return value
+
+
+def as_asked(question: str) -> str:
+    """What is read of a question: all of it, or of one beyond `MAX_ASKED_CHARS` its beginning and its end.
+
+    Whoever pastes a document asks before it or after it.
+    """
+    if len(question) <= MAX_ASKED_CHARS:
+        return question
+    return f"{question[: MAX_ASKED_CHARS * 3 // 4]}\n{question[-MAX_ASKED_CHARS // 4 :]}"
 
 
 def has_visible(text: str) -> bool:

@@ -20,7 +20,7 @@ from memory_agent.agent.arguments import (
 )
 from memory_agent.agent.facts import FactCalls
 from memory_agent.agent.search import SearchCalls
-from memory_agent.checks import MAX_CONTENT_CHARS, checked_id, checked_text, checked_turn_ids
+from memory_agent.checks import MAX_CONTENT_CHARS, as_asked, checked_id, checked_text, checked_turn_ids
 from memory_agent.domain import (
     DEFAULT_TENANT,
     HistoryPage,
@@ -277,6 +277,7 @@ class SessionCalls(ThreadCalls):
 
 
 MANY_TURNS: Final = 256
+_LONG_CHARS: Final = 50_000
 """In one call; what is more is checked, and its tokens are counted, in a thread."""
 
 
@@ -415,8 +416,8 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
             zone=self._service.cfg.zone,
             numbered=numbered,
         )
-        # Thousands of turns take so long that nobody else on this event loop should have to wait for them.
-        drafts = await asyncio.to_thread(checked) if _are_many(turns) else checked()
+        # So much takes so long that nobody else on this event loop should have to wait for it.
+        drafts = await asyncio.to_thread(checked) if _are_many(turns) or _is_long(turns) else checked()
         if not drafts:
             return []
         if core.redact is not None and self._service.cfg.redact_before_storing:
@@ -472,7 +473,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         missing = sorted(core.worker.down & {"embedder", "llm"})
         return await core.contexts.read(
             self.scope,
-            user_message,
+            as_asked(user_message),
             budget=budget,
             preset=None if preset is None else checked_choice("preset", preset),
             price=cfg.recall_price if price is None else checked_choice("price", price),
@@ -523,6 +524,16 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
 
 def _are_many(turns: object) -> bool:
     return isinstance(turns, list | tuple) and len(turns) > MANY_TURNS
+
+
+def _is_long(turns: object) -> bool:
+    """True if one of the turns is a long text; whatever they are otherwise is checked later."""
+    if not isinstance(turns, list | tuple):
+        return False
+    texts = (
+        turn.get("content") if isinstance(turn, dict) else getattr(turn, "content", "") for turn in turns
+    )
+    return any(isinstance(text, str) and len(text) > _LONG_CHARS for text in texts)
 
 
 def _of_another_call(drafts: Sequence[TurnDraft], stored: Sequence[Turn | Tombstone]) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from memory_agent.agent.arguments import ThreadCalls, checked_count, checked_now, checked_query, checked_times
-from memory_agent.checks import checked_metadata, checked_tag
+from memory_agent.checks import as_asked, checked_metadata, checked_tag
 from memory_agent.facts.fold import called
 from memory_agent.search.request import RowFilter, SearchRequest
 from memory_agent.topics.index import find_topic, topic_ids_tagged
@@ -91,7 +91,7 @@ async def search_turns(
     request = SearchRequest(
         scope=scope,
         here=here,
-        query=query,
+        query=as_asked(query),
         top_k=wanted,
         where=RowFilter(thread_id=scope.thread_id, role=said_by, **checked_times(since=since, until=until)),
         now=checked_now(now, service.clock.now(), service.cfg.zone),

@@ -126,7 +126,7 @@ def asks_nothing(question: str) -> bool:
 
     Not for a question in words that say nothing by themselves ("What do you know about me?", "Who was it?").
     """
-    if content_words(question) and not only_reacts(question):
+    if len(question) > _MOST_SMALL_TALK or (content_words(question) and not only_reacts(question)):
         return False
     rest, asking = beside_reactions(question), asks(question)
     asked = read_question(rest)
@@ -140,6 +140,9 @@ T = TypeVar("T")
 _SHORT_ANSWER_CHARS: Final = 40
 _SAYS_LITTLE_CHARS: Final = 120
 _MANY_TURNS: Final = 50
+_LONG_CHARS: Final = 8_000
+_MOST_SMALL_TALK: Final = 500
+"""Characters of a message that may need nothing of what was said."""
 _READ_AT_ONCE: Final = 32
 """Turns of the thread: what comes before the window is read anyway, for where the thread stands."""
 
@@ -268,7 +271,9 @@ class ContextReader:
         with self._texts.reading(scope.user_id):
             material = await self._material(scope, reach or scope, question, wanted, now, until, missing)
             # Dozens of turns take so long to be read that nobody else on the event loop should wait for them.
-            many = max(len(material.recollections), len(material.window)) > _MANY_TURNS
+            many = max(len(material.recollections), len(material.window)) > _MANY_TURNS or any(
+                len(turn.content) > _LONG_CHARS for turn in material.window
+            )
             return await asyncio.to_thread(pack, material) if many else pack(material)
 
     async def _named(self, question: str, down: list[str]) -> tuple[Entity, ...]:

@@ -161,6 +161,9 @@ def headed(line: ContextLine, head: str) -> ContextLine:
 
 
 _LEAST_SHOWN_CHARS: Final = 40
+_READ_CHARS: Final = 20_000
+_TOKEN_CHARS: Final = 8
+"""Of a long token."""
 _TEXT_CHARS: Final = 120
 """Of an item in the ledger: enough to know it by."""
 NO_ROOM: Final = "no room in the budget"
@@ -214,6 +217,8 @@ class Packing:
         self._in: set[tuple[Tier, str]] = set()
         whole = prompt_text([ContextBlock(tier="facts", lines=(ContextLine(body=""),))])
         bare = f"<{TAG_OF['facts']}>\n\n</{TAG_OF['facts']}>\n"
+        # A text beyond can't be shown whole, and reading a million characters would take seconds.
+        self._most_chars = max(_READ_CHARS, _TOKEN_CHARS * budget)
         self._gap = counter.count(f"{GAP}\n")
         self._envelope = counter.count(whole) - counter.count(bare)
 
@@ -241,6 +246,8 @@ class Packing:
         if at and self._apart:
             at = tier, at[1]
             line = replace(line, head=f"Turn {at[1]} ({line.head.removesuffix(': ')}): ")
+        if len(line.body) > self._most_chars:
+            line = replace(line, body=without_middle(line.body, self._most_chars // 2))
         return Item(
             tier=tier,
             name=name,

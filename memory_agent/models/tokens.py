@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from memory_agent.ports import TokenCounter
 
+_AT_ONCE_CHARS: Final = 65_536
 _NEXT_LINE: Final = re.compile(r"\n(?=[^\s/])")
 DEFAULT_ENCODING: Final = "o200k_base"
 
@@ -151,8 +152,16 @@ class ExactTokens:
         return 0.0
 
     def count(self, text: str) -> int:
-        """See `TokenCounter.count`. Text that looks like a special token is counted as the text it is."""
-        return int(_loaded(self._name).count(text))
+        """See `TokenCounter.count`. Text that looks like a special token is counted as the text it is.
+
+        A text beyond 65,536 characters is counted in parts, which takes no other thread's time: at most a token a part too many.
+        """
+        count = _loaded(self._name).count
+        if len(text) <= _AT_ONCE_CHARS:
+            return int(count(text))
+        return sum(
+            int(count(text[start : start + _AT_ONCE_CHARS])) for start in range(0, len(text), _AT_ONCE_CHARS)
+        )
 
     def lines_of(self, text: str) -> list[str]:
         """The parts of `text` whose tokens add up to its own: none of the encodings merges a line break with a letter or mark behind it.

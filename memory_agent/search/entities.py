@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from memory_agent.domain import EntityCount
 from memory_agent.domain.recalled import said_in
@@ -18,7 +18,7 @@ from memory_agent.errors import BackendError, InvalidInput
 from memory_agent.text.dictionary import united
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from datetime import datetime
 
     from memory_agent.domain import Entity, Scope, Turn, TurnDraft
@@ -30,12 +30,20 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _FOUND_INLINE: Final = 8
-"""Turns whose names are looked for on the event loop, at up to half a millisecond each."""
+_INLINE_CHARS: Final = 16_384
+"""Turns whose names are looked for on the event loop, at up to half a millisecond each, and their characters."""
+_T = TypeVar("_T")
 
 UNINDEXED_LIMIT: Final = 500
 """Newest unindexed turns of a scope that are looked at beside the index (a bulk ingest may have more)."""
 _COUNTINGS: Final = 5
 """Looks at entities while others are being indexed; the last one counts whatever happens."""
+
+
+async def _away(find: Callable[[], list[_T]], texts: Sequence[str]) -> list[_T]:
+    """What `find` finds, in a thread where the texts are many or long."""
+    much = len(texts) > _FOUND_INLINE or sum(map(len, texts)) > _INLINE_CHARS
+    return await asyncio.to_thread(find) if much else find()
 
 
 class EntitySpotter:
@@ -70,7 +78,7 @@ class EntitySpotter:
                 for turn, names in zip(turns, recognised, strict=True)
             ]
 
-        return await asyncio.to_thread(find) if len(turns) > _FOUND_INLINE else find()
+        return await _away(find, [turn.content for turn in turns])
 
     def of_unindexed(self, turn: Turn) -> tuple[Entity, ...]:
         """Those of a turn that was not indexed yet: without the model, which takes its time."""
@@ -82,7 +90,7 @@ class EntitySpotter:
         def find() -> list[TurnDraft]:
             return list(map(self._named, drafts))
 
-        return await asyncio.to_thread(find) if len(drafts) > _FOUND_INLINE else find()
+        return await _away(find, [draft.content for draft in drafts])
 
     def _named(self, draft: TurnDraft) -> TurnDraft:
         found = united(self._dictionary.find(said_in(draft.content)), draft.entities, (), self._dictionary)

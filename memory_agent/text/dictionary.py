@@ -48,8 +48,11 @@ _END: Final = lazily(
     regex.VERBOSE | regex.V1,
 )
 # Signs around a name rather than letters of it. NFKC would make letters and digits of "™" and "①".
+_READ_CHARS: Final = 100_000
+"""Of a text, in which names are looked for."""
 _ORNAMENTS: Final = lazily(
-    regex.compile, r"[™℠©®\u2460-\u24FF\u2776-\u2793\u3251-\u32BF\u20E3\uFE00-\uFE0F\U0001F100-\U0001F19F]"
+    regex.compile,
+    r"[™℠©®\u2460-\u24FF\u2776-\u2793\u3251-\u32BF\u20E3\uFDFA\uFDFB\uFE00-\uFE0F\U0001F100-\U0001F19F]",
 )
 # NFKC would join a single Korean letter to the syllable before it: "즈ㄳ" becomes "즋".
 _NO_JAMO: Final = lazily(regex.compile, rf"[^{_JAMO}]+")
@@ -133,7 +136,7 @@ class EntityDictionary:
     def _mentions(self, text: str) -> Iterator[Entity]:
         if not self.entities:
             return
-        written = _spelling(text)
+        written = _spelling(text[:_READ_CHARS])
         folded = _fold(written)
         end = 0
         begins = self._lengths

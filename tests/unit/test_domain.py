@@ -15,6 +15,7 @@ from memory_agent.checks import (
     MAX_ID_CHARS,
     MAX_METADATA_CHARS,
     MAX_METADATA_DEPTH,
+    as_asked,
     checked_id,
     checked_metadata,
     checked_text,
@@ -177,3 +178,11 @@ def test_erased_counts_add_up() -> None:
     names = [field.name for field in dataclasses.fields(ErasedCounts)]
     every = ErasedCounts(**{name: n for n, name in enumerate(names, start=1)})
     assert every + every == ErasedCounts(**{name: 2 * n for n, name in enumerate(names, start=1)})
+
+
+def test_of_a_pasted_document_the_beginning_and_the_end_are_asked() -> None:
+    assert as_asked("Where do I live?") == "Where do I live?"
+    for before, after in (("Where do I live?", ""), ("", "Where do I live?")):
+        asked = as_asked(before + " blah" * 200_000 + after)
+        assert len(asked) <= 8_001
+        assert "Where do I live?" in asked

@@ -89,3 +89,17 @@ def test_whatever_items_say_they_cost_what_is_packed_fits(
     gone = [int(e.item) for e in packed.ledger if not e.kept]
     assert {e.reason for e in packed.ledger if not e.kept} <= {"no room in the budget"}
     assert all(packed.keeps(tier, f"{i}") != (i in gone) for i, (tier, _, _) in enumerate(claimed))
+
+
+def test_of_a_text_that_no_budget_can_hold_its_beginning_and_end_are_read() -> None:
+    """Reading all of a million characters would take seconds, and show no more."""
+    body = "It begins here. " + "On and on it goes. " * 50_000 + "It ends here."
+    item = packing().item("short_term", "giant", ContextLine(body=body), place=0.0, reason="a test")
+    assert len(item.line.body) < 25_000
+    assert item.line.body.startswith("It begins here.")
+    assert item.line.body.endswith("It ends here.")
+    whole = "It fits. " * 2_000
+    assert (
+        packing().item("short_term", "long", ContextLine(body=whole), place=0.0, reason="a test").line.body
+        == whole
+    )

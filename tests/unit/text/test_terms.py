@@ -108,3 +108,15 @@ def test_a_word_without_an_end_is_cut_before_it_is_stemmed(language: str) -> Non
         terms = count_terms(letter * 400_000, language)
         assert all(len(term) <= MAX_TERM_CHARS for term in terms)
         assert len(terms) <= 2
+
+
+def test_a_text_of_a_million_characters_is_read_in_parts_and_gives_the_same_terms() -> None:
+    words = [f"word{number % 900}" for number in range(20_000)]
+    assert count_terms(" ".join(words)) == dict(Counter(words))
+    assert len(count_terms(" ".join(f"w{number}" for number in range(50_000)))) == 10_000
+
+
+def test_a_letter_that_stands_for_a_sentence_is_no_words() -> None:
+    """Taken apart, a million of them would be eighteen million letters."""
+    assert count_terms("\ufdfa" * 1_000) == {}
+    assert count_terms("peace \ufdfa river") == {"peac": 1, "river": 1}
