@@ -20,7 +20,7 @@ SARAH = (
     "I prefer async communication and am based in PST timezone."
 )
 CATEGORIES = (
-    "Please keep your answers concise. I'm into AI, Python and Machine Learning. I want to run a marathon. "
+    "Please keep your answers concise. I'm keen on AI, Python and Machine Learning. I want to run a marathon. "
     "I'm only free after 6 pm. My timezone is America/New_York."
 )
 
@@ -41,7 +41,8 @@ def model() -> Iterator[ScriptedOpenAI]:
                 "marathon": [
                     add("preferences.communication_style", "concise", "keep your answers concise"),
                     *(
-                        add("interests", one, "I'm into AI, Python and Machine Learning") for one in ("AI", "Python", "Machine Learning")
+                        add("interests", one, "I'm keen on AI, Python and Machine Learning")
+                        for one in ("AI", "Python", "Machine Learning")
                     ),
                     add("goals", "run a marathon", "I want to run a marathon"),
                     add("constraints", "only after 6 pm", "I'm only free after 6 pm"),
@@ -61,14 +62,12 @@ def model() -> Iterator[ScriptedOpenAI]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def reading(servers: Servers, model: ScriptedOpenAI) -> AsyncIterator[MemoryService]:
-    """A service on MongoDB whose facts come from that model."""
-    async with servers.another(
-        openai_base_url=model.base_url,
-        openai_api_key="sk-test",
-        enable_topics=False,
-        enable_compression=False,
-    ) as service:
+    """A service whose facts come from that model, on a database where no other worker reads turns."""
+    name = f"{servers.cfg.db_name}_facts"
+    asking = {"openai_base_url": model.base_url, "openai_api_key": "sk-test", "db_name": name}
+    async with servers.another(**asking, enable_topics=False, enable_compression=False) as service:
         yield service
+    servers.database.client.drop_database(name)
 
 
 async def told(service: MemoryService, user: str, *texts: str) -> dict[str, Any]:
@@ -99,7 +98,7 @@ async def test_the_model_of_the_document_is_asked_and_its_facts_lie_in_mongodb(
 ) -> None:
     expected = {"name": "John", "preferences": {"drink": "coffee"}}
     assert await told(reading, "coffee", "My name is John and I prefer coffee.") == expected
-    stored = servers.database.facts.find_one({"user_id": "coffee"})
+    stored = servers.database.client[reading.cfg.db_name].facts.find_one({"user_id": "coffee"})
     assert stored is not None
     assert stored["facts"] == expected
     assert {chat["model"] for chat in model.chats} == {"gpt-4o-mini"}
