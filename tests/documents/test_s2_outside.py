@@ -8,8 +8,10 @@ from typing import Any
 
 from pymongo import MongoClient
 
-from memory_agent import MemoryAgent, MemoryConfig
+from memory_agent import MemoryAgent, MemoryConfig, MemoryService
+from memory_agent.models.local.embedder import LocalEmbedder
 from tests.documents.frame import says
+from tests.servers.chroma import ChromaProcess
 from tests.servers.mongod import Mongod
 
 JOHN = "I'm John, I work as a software engineer. I prefer morning meetings."
@@ -61,3 +63,49 @@ async def test_mongodb_holds_the_conversation_and_the_facts_in_plain_documents(
             assert database.turns.delete_many({"timestamp": {"$lt": cutoff}}).deleted_count == 2
             assert database.facts.find_one({"facts.name": "John"}) == facts
         assert not any("Texel" in found.text for found in await memory.fetch_long_term("Was the ferry late?"))
+
+
+@says("S2", "**Semantic search** - ChromaDB", "MongoDB for structured data, ChromaDB for embeddings")
+@says("S2", "**ChromaDB** vector database", "LTM->>Chroma: Add vector", "Store in ChromaDB<br/>Long-term")
+@says("S2", "LTM[Long-Term Memory<br/>Semantic embeddings<br/>ChromaDB]")
+async def test_chroma_answers_the_question_about_the_vacation_by_ids_of_mongodb(
+    mongod: Mongod,
+    chroma_server: ChromaProcess,
+    fresh_db_name: str,
+    tmp_path: Path,
+    shared_embedder: LocalEmbedder,
+) -> None:
+    cfg = MemoryConfig(
+        mongo_uri=mongod.uri,
+        db_name=fresh_db_name,
+        data_dir=tmp_path,
+        chroma_host=chroma_server.host,
+        chroma_port=chroma_server.port,
+        memory_collection_prefix=fresh_db_name[:20],
+    )
+    async with MemoryService(cfg, embedder=shared_embedder) as service:
+        for user in ("user_123", "somebody_else"):
+            memory = service.agent(user_id=user, thread_id="thread_abc")
+            await memory.update_memory(
+                "For my vacation I'd love to go to Lisbon in May.", "Lisbon sounds lovely."
+            )
+            for what in ("printer", "invoice", "kettle", "window"):
+                await memory.update_memory(f"The {what} is broken again.", f"Shall I order a new {what}?")
+            await memory.settle()
+    (embedding,) = await shared_embedder.embed(["What did I say about my vacation?"], purpose="query")
+    with chroma_server.client() as chroma, MongoClient[dict[str, Any]](mongod.uri) as mongo:
+        found = []
+        for collection in chroma.list_collections():
+            if collection.name.startswith(cfg.memory_collection_prefix):
+                results = collection.query(
+                    query_embeddings=[embedding.tolist()], n_results=5, where={"user_id": "user_123"}
+                )
+                found += zip(results["ids"][0], results["metadatas"][0], strict=True)
+        assert len(found) == 5
+        assert {said["thread_id"] for _, said in found} == {"thread_abc"}
+        best = mongo[fresh_db_name].turns.find_one({"_id": found[0][0]})
+        assert best is not None
+        assert (best["user_id"], best["content"]) == (
+            "user_123",
+            "For my vacation I'd love to go to Lisbon in May.",
+        )
