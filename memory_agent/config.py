@@ -42,7 +42,7 @@ from memory_agent.errors import ConfigError
 from memory_agent.lazily import lazily
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from pydantic.fields import FieldInfo
 
@@ -503,6 +503,11 @@ class MemoryConfig(ServerSettings, BaseSettings):
         copy._given = self._given | values.keys()
         return copy
 
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """The settings as they may be logged: an address may hold a password."""
+        for name, value in super().__repr_args__():
+            yield name, _without_password(value) if isinstance(value, str) else value
+
     def use(self) -> None:
         """Refuse assignments from now on: a service runs on these settings, and would not see them change."""
         self._in_use = True
@@ -658,6 +663,14 @@ def _config_file() -> Path | None:
     return DEFAULT_CONFIG_FILE if DEFAULT_CONFIG_FILE.is_file() else None
 
 
+def _without_password(value: str) -> str:
+    """An address as it may be shown; any other text as it is."""
+    if "://" not in value:
+        return value
+    value = re.sub(r"(?<=://)[^/\s]+@", "(secret)@", value)
+    return re.sub(r"(?<=[?&])([^=&\s]+)=[^&\s]+", r"\1=(secret)", value)
+
+
 def setting_rows(cfg: MemoryConfig, part: str = "") -> list[dict[str, Any]]:
     """The settings with `part` in their names: `setting`, `value` in plain types (no secret's), `from`, `may_be`.
 
@@ -675,9 +688,8 @@ def setting_rows(cfg: MemoryConfig, part: str = "") -> list[dict[str, Any]]:
             value = list(value)
         elif not isinstance(value, str | int | float | dict | None):
             value = str(value)
-        if isinstance(value, str):  # an address may hold a password
-            value = re.sub(r"(?<=://)[^/\s]+@", "(secret)@", value)
-            value = re.sub(r"(?<=[?&])([^=&\s]+)=[^&\s]+", r"\1=(secret)", value) if "://" in value else value
+        if isinstance(value, str):
+            value = _without_password(value)
         origin = "environment" if f"{ENV_PREFIX}{name.upper()}" in in_environment else "file"
         origin = "argument" if name in cfg._given else origin
         origin = origin if name in cfg.model_fields_set else "default"

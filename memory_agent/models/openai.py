@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import functools
 import hashlib
 import json
@@ -11,6 +12,7 @@ import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypedDict, Unpack
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
@@ -179,6 +181,17 @@ _QUICK_SECONDS: Final = 5.0
 """A server that asks for a longer pause is not asked again by the same call."""
 
 
+def _secrets_in(url: str) -> list[str]:
+    """User and password of an address, in all forms in which a server may repeat them, the longest first."""
+    named = urlsplit(url)
+    if named.password is None:
+        return []
+    user, password = unquote(named.username or ""), unquote(named.password)
+    both = [named.netloc.rpartition("@")[0], f"{user}:{password}"]
+    coded = [base64.b64encode(each.encode()).decode() for each in both]
+    return sorted({*both, *coded, named.password, password}, key=len, reverse=True)
+
+
 class Access(TypedDict, total=False):
     """The server, and how it is asked: OpenAI's unless `base_url` names another, which may do without a key.
 
@@ -199,6 +212,7 @@ class _Connection:
     ) -> None:
         key = access.get("api_key")
         self._key = key.get_secret_value() if key else ""
+        self._secrets = [*filter(None, [self._key]), *_secrets_in(access.get("base_url") or "")]
         self._access = access
         self._unavailable = unavailable
         self._refused = refused
@@ -220,9 +234,13 @@ class _Connection:
             error = translate(exc, unavailable=self._unavailable, refused=self._refused, sent=sent)
             if self._client is not None and is_doubtful(exc):
                 error = await self._refuses_everything(self._client, sent, harmless) or error
-            if self._key and self._key in f"{exc}{getattr(exc, 'body', '')}":
+            said = f"{exc}{exc.__cause__ or ''}{getattr(exc, 'body', '')}{error}"
+            if repeated := [secret for secret in self._secrets if secret in said]:
                 # A server that repeats the key in its answer: the cause would carry it into the logs.
-                raise type(error)(str(error).replace(self._key, "***")) from None
+                words = functools.reduce(
+                    lambda text, secret: text.replace(secret, "***"), repeated, str(error)
+                )
+                raise type(error)(words) from None
             raise error from exc
 
     async def _refuses_everything(

@@ -318,10 +318,25 @@ class SqliteConnection:
             )
 
     def _make_place(self) -> None:
+        """Make the folder and the file, both the owner's alone; SQLite gives its log the file's mode.
+
+        So are those become that everybody could read, as earlier versions made them; who lets a group read has chosen that.
+        """
+        folder = Path(self._path).parent
         try:
-            Path(self._path).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as exc:
             raise StoreUnavailable(f"the folder of {self._path} cannot be made: {exc}") from exc
+        with suppress(
+            OSError, RuntimeError
+        ):  # somebody else's, or on a disk without modes: SQLite says what it can't do
+            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, 0o600))
+            places = [Path(f"{self._path}{end}") for end in ("", "-wal", "-shm")]
+            if folder.resolve() not in (Path.cwd(), Path.home()):  # where other things than a memory are
+                places.append(folder)
+            for path in places:
+                if path.exists() and path.stat().st_mode & 0o007:
+                    path.chmod(path.stat().st_mode & 0o700)
 
     async def _write(self, work: Callable[[sqlite3.Connection], _R]) -> _R:
         """Run `work` in a transaction that takes the file's write lock at once."""

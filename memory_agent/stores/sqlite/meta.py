@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import SchemaState
-from memory_agent.errors import StoreError, StoreUnavailable
+from memory_agent.errors import StoreError
 from memory_agent.stores.codec import dump_json, milliseconds
 from memory_agent.stores.fields import API_KEY
 from memory_agent.stores.sqlite.connection import SqliteConnection
@@ -54,7 +53,6 @@ class SqliteMeta(SqliteConnection):
 
 VERSION: Final = 1
 """Of this file's schema, which has nothing to do with the document store's."""
-_OWNER_ONLY: Final = 0o600
 
 _TABLE: Final = f"CREATE TABLE api_keys ({declared(API_KEY)}, PRIMARY KEY (id)) STRICT, WITHOUT ROWID"
 _INDEX: Final = "CREATE INDEX api_keys_tenant ON api_keys (tenant, created_at, id)"
@@ -66,20 +64,11 @@ class SqliteKeys(SqliteConnection):
     """`KeyStore` in the SQLite file `path`; its folder is made if it is missing.
 
     Not in the document store's file, which belongs to the one process that holds `data_dir`: keys are made and revoked
-    by the command line while a service runs. A new file is its owner's alone (mode 0600), and so are the log files
-    beside it, which take their mode from it. WAL with `synchronous=FULL`: what a call stored survives a power cut.
+    by the command line while a service runs. WAL with `synchronous=FULL`: what a call stored survives a power cut.
     `timeout_seconds` bounds the wait for another process that holds the file's write lock.
     """
 
     _remedy = "Put it back from a copy, or move it away and make new keys: `memory-agent keys create`"
-
-    def _make_place(self) -> None:
-        super()._make_place()
-        try:
-            # SQLite takes an empty file for a new database, but would make one that others may read.
-            os.close(os.open(self._path, os.O_CREAT | os.O_RDWR, _OWNER_ONLY))
-        except OSError as exc:
-            raise StoreUnavailable(f"{self._path} cannot be opened: {exc}") from exc
 
     def _create_schema(self, connection: sqlite3.Connection) -> None:
         (found,) = connection.execute("PRAGMA user_version").fetchone()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from memory_agent.config import MemoryConfig
 from memory_agent.domain import Message
 from memory_agent.errors import EmbedderError, EmbedderUnavailable, LLMError, LLMUnavailable, ModelRefused
 from memory_agent.models.openai import OpenAIChat, OpenAIEmbedder, translate
@@ -365,6 +366,20 @@ async def test_the_key_is_sent_but_never_told(chat: OpenAIChat, server: Scripted
     assert error is not None
     assert error.__cause__ is None
     assert error.__suppress_context__
+
+
+@pytest.mark.parametrize("repeated", ["ann:s3cr%40t", "ann:s3cr@t", "YW5uOnMzY3JAdA==", "s3cr@t"])
+async def test_user_and_password_of_an_address_are_never_told(server: ScriptedOpenAI, repeated: str) -> None:
+    """Nor in what servers make of them."""
+    url = server.base_url.replace("://", "://ann:s3cr%40t@")
+    chat = OpenAIChat("m", base_url=url, max_retries=0)
+    server.then(Reply(status=401, text=f"nobody is {repeated} here"))
+    with pytest.raises(LLMUnavailable) as caught:
+        await chat.complete(ASK)
+    assert "nobody is *** here" in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert "s3cr" not in repr(MemoryConfig(openai_base_url=url))
+    await chat.close()
 
 
 async def test_a_server_of_ones_own_needs_no_key(

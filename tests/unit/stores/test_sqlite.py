@@ -384,3 +384,18 @@ async def test_how_a_long_thread_stands_is_told_from_its_newest_turns(sqlite: Sq
         assert (await sqlite.status(scope, now=NOW)).turns == size
         steps.append(len(counted))
     assert 0 < steps[1] <= steps[0] + 20
+
+
+async def test_nobody_else_reads_the_files_also_where_others_could(tmp_path: Path) -> None:
+    """In a folder that was there before, and a file of an earlier version."""
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o755)
+    (folder / "memory.db").touch(mode=0o644)
+    store = SqliteStore(folder / "memory.db")
+    await store.open()
+    await stored(store, SCOPE, "secret")
+    modes = {path.name: path.stat().st_mode & 0o777 for path in folder.iterdir()}
+    assert modes.keys() >= {"memory.db", "memory.db-wal", "memory.db-shm"}
+    assert set(modes.values()) == {0o600}
+    assert folder.stat().st_mode & 0o777 == 0o700
+    await store.close()
