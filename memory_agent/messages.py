@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _CALLS: Final = ("tool_calls", "function_call")
 """What an assistant's message may have in place of a content."""
 
-_UNSAID: Final = frozenset(
+UNSAID: Final = frozenset(
     {
         "tool_use",
         "tool_call",
@@ -136,7 +136,7 @@ def _part(part: object, where: str) -> str:
     kind = _get(part, "type")
     if not isinstance(kind, str):
         raise InvalidInput(f'{where} has no type; pass text or a part such as {{"type": "text", "text": …}}')
-    if kind in _UNSAID:
+    if kind in UNSAID:
         return ""
     if kind == "tool_result":
         return _text(_get(part, "content"), where)

@@ -32,9 +32,15 @@ if TYPE_CHECKING:
 # --- conversations as readers give them, and what texts and times become -------------------------------------
 _MILLISECONDS_FROM: Final = 1e11
 """Seconds since 1970 reach it in the year 5138, milliseconds did in 1973."""
-_CITATIONS: Final = re.compile(r"\ue200[^\ue201]*\ue201|【\d+[^】]*†[^】]*】")
-"""ChatGPT's marks of sources, which it shows as buttons."""
+_MARK: Final = re.compile(r"([^\S\n]*)(?:\ue200([^\ue201]*)\ue201|【\d+[^】]*†[^】]*】)")
+"""What ChatGPT shows as buttons and links: sources, and names of things; its kind and its parts stand between \ue202."""
+_OTHER_MARKS: Final = re.compile(r"[\ue200-\ue20f]")
+_REFERENCE: Final = re.compile(r"(?:\s*,?\s*(?:turn\d+\w+|L\d+(?:-L?\d+)?|\w+://\S+|\d+))+\s*")
+"""To a result of a search, to lines, or to a page: what the app makes a button of."""
 _SHOWN_OF_A_PROBLEM: Final = 200
+_UNREADABLE: Final = "messages that could not be read"
+WRONG: Final = (InvalidInput, LookupError, TypeError, AttributeError, ValueError, RecursionError)
+"""Somebody else's file may be wrong in any place and way."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,6 +67,20 @@ class Conversation:
     messages: list[ImportedMessage] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
+    def take(self, read: Callable[[], object]) -> None:
+        """Take a message by `read`: one that is wrong in some way leaves itself out, and none of the others."""
+        try:
+            read()
+        except WRONG as exc:
+            said = str(exc) if isinstance(exc, InvalidInput) else f"{type(exc).__name__}: {exc}"
+            self.left_out[f"{_UNREADABLE} ({said.removeprefix('messages[0] ').partition(';')[0]:.80})"] += 1
+
+    @property
+    def problems(self) -> str:
+        """Why nothing of it could be read; "" if something could, or there was nothing to read."""
+        told = [why for why in self.left_out if why.startswith(_UNREADABLE)]
+        return "" if self.messages else "; ".join(told)[:_SHOWN_OF_A_PROBLEM]
+
     def add(self, message_id: str, role: Role, content: str, time: object = None) -> None:
         """Take a message, or count it as left out if there is nothing to see in it, or too much to store."""
         text = clean(content)
@@ -84,15 +104,39 @@ class Unreadable:
 def clean(text: str) -> str:
     """The text without marks of sources and with � for halves of characters, which no store can keep."""
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return _CITATIONS.sub("", whole).strip()
+    return _OTHER_MARKS.sub("", _MARK.sub(_words_of_mark, whole)).strip()
+
+
+def _words_of_mark(mark: re.Match[str]) -> str:
+    """What a mark of ChatGPT's shows as text, behind the blank before it; nothing of one that is a button."""
+    _, *parts = (mark[2] or "").split("\ue202")
+    words = (_words_in(part) for part in parts)
+    shown = next((each for each in words if each and not _REFERENCE.fullmatch(each)), "")
+    return f"{mark[1]}{shown}" if shown else ""
+
+
+def _words_in(part: str) -> str:
+    """A part as it is; of a list, such as ["city", "Split", 0], what it calls by that kind."""
+    try:
+        value = json.loads(part)
+    except ValueError:
+        return part
+    if isinstance(value, list):
+        texts = [each for each in value if isinstance(each, str)]
+        return texts[min(1, len(texts) - 1)] if texts else ""
+    return value if isinstance(value, str) else ""
 
 
 def time_of(value: object) -> datetime | None:
-    """A time in seconds or milliseconds since 1970, or in ISO 8601 (UTC without a zone); None for anything else, and for 0."""
+    """A time in seconds or milliseconds since 1970, or in ISO 8601; None for anything else, and for 0.
+
+    One of ISO 8601 stays on its own clock; without a zone it is of UTC.
+    """
     try:
         if isinstance(value, str):
             time = datetime.fromisoformat(value)
-            return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+            time.astimezone(UTC)  # which a time at the border of the calendar may not have
+            return time if time.tzinfo else time.replace(tzinfo=UTC)
         if isinstance(value, int | float) and value > 0:
             seconds = value / 1000 if value >= _MILLISECONDS_FROM else value
             return datetime.fromtimestamp(seconds, UTC)
@@ -118,13 +162,12 @@ def each(
     for where, item in items:
         try:
             found = read(item)
-        # Somebody else's file may be wrong in any place and way.
-        except (InvalidInput, LookupError, TypeError, AttributeError, ValueError, RecursionError) as exc:
+        except WRONG as exc:
             said = str(exc) if isinstance(exc, InvalidInput) else f"{type(exc).__name__}: {exc}"
             yield Unreadable(where=where, reason=said[:_SHOWN_OF_A_PROBLEM])
         else:
             if found is not None:
-                yield found
+                yield Unreadable(where=where, reason=found.problems) if found.problems else found
 
 
 # --- files ---------------------------------------------------------------------------------------------------
@@ -141,12 +184,37 @@ _TOLERANCE_CHARS: Final = 16
 _DECODER: Final = json.JSONDecoder()
 
 
+class OpenZip:
+    """The ZIP that was read last, kept open: to find a member in one of thousands, all of its directory is read."""
+
+    def __init__(self) -> None:
+        self._path: Path | None = None
+        self._packed: zipfile.ZipFile | None = None
+
+    def at(self, path: Path) -> zipfile.ZipFile:
+        """The ZIP of that path."""
+        if self._packed is None or self._path != path:
+            self.close()
+            self._path, self._packed = path, zipfile.ZipFile(path)
+        return self._packed
+
+    def close(self) -> None:
+        """Close it. Idempotent."""
+        if self._packed is not None:
+            self._packed.close()
+            self._packed = None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportFile:
-    """A file to read. `member`: its name in the ZIP `path`; `named`: the caller named it (or its ZIP or folder holds it alone)."""
+    """A file to read. `member`: its name in the ZIP `path`, which is read by `zips`.
+
+    `named`: the caller named it, or its ZIP or folder holds it alone.
+    """
 
     path: Path
     member: str | None = None
+    zips: OpenZip = field(default_factory=OpenZip, repr=False, compare=False)
     named: bool = True
 
     def __str__(self) -> str:
@@ -170,7 +238,8 @@ class ImportFile:
     @contextmanager
     def _opened(self) -> Iterator[IO[bytes]]:
         if self.member is not None:
-            with zipfile.ZipFile(self.path) as packed, packed.open(self.member) as stream:
+            packed = self.zips.at(self.path)
+            with packed.open(self.member) as stream:
                 info = packed.getinfo(self.member)
                 if info.file_size > max(_RATIO_FROM_BYTES, MOST_RATIO * info.compress_size):
                     raise InvalidInput(
@@ -185,8 +254,12 @@ class ImportFile:
             yield gzip.GzipFile(fileobj=raw) if is_packed else raw  # type: ignore[misc]  # a stream of bytes
 
 
-def files_of(paths: Sequence[Path]) -> Iterator[ImportFile | Unreadable]:
-    """The JSON files of these files, folders and ZIPs, in the order of their names. Raises InvalidInput for a path that isn't there."""
+def files_of(paths: Sequence[Path], zips: OpenZip | None = None) -> Iterator[ImportFile | Unreadable]:
+    """The JSON files of these files, folders and ZIPs, in the order of their names.
+
+    `zips`: what ZIPs are read by. Raises InvalidInput for a path that isn't there.
+    """
+    zips = zips or OpenZip()
     for path in paths:
         if not path.exists():
             raise InvalidInput(f"{path} is not there; name an export: a ZIP, a folder or a JSON file")
@@ -196,22 +269,21 @@ def files_of(paths: Sequence[Path]) -> Iterator[ImportFile | Unreadable]:
             if not one.is_file():
                 continue
             if zipfile.is_zipfile(one) or one.suffix.casefold() == ".zip":
-                yield from _members(one)
+                yield from _members(one, zips)
             elif one == path or one.suffix.casefold() in _SUFFIXES:
                 yield ImportFile(path=one, named=one == path)
 
 
-def _members(path: Path) -> Iterator[ImportFile | Unreadable]:
+def _members(path: Path, zips: OpenZip) -> Iterator[ImportFile | Unreadable]:
     try:
-        with zipfile.ZipFile(path) as packed:
-            names = sorted(name for name in packed.namelist() if name.casefold().endswith(_SUFFIXES))
+        names = sorted(name for name in zips.at(path).namelist() if name.casefold().endswith(_SUFFIXES))
     except (zipfile.BadZipFile, OSError) as exc:
         yield Unreadable(where=str(path), reason=f"is a damaged or cut off ZIP ({exc}); download it again")
         return
     if not names:
         yield Unreadable(where=str(path), reason="is a ZIP without a JSON file; name the export's own ZIP")
     for name in names:
-        yield ImportFile(path=path, member=name, named=len(names) == 1)
+        yield ImportFile(path=path, member=name, zips=zips, named=len(names) == 1)
 
 
 class _Text:

@@ -8,20 +8,21 @@ import itertools
 import json
 import re
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.checks import MAX_CONTENT_CHARS, checked_id
 from memory_agent.domain import role_of
 from memory_agent.errors import InvalidInput
 from memory_agent.imports.files import Conversation, Unreadable, digest, each, text_in, time_of
-from memory_agent.messages import read_messages
+from memory_agent.messages import UNSAID, read_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from memory_agent.domain import Role
     from memory_agent.imports.files import ImportFile
+    from memory_agent.messages import PlainMessage
 
 
 OWN: Final = "memory-agent"
@@ -53,10 +54,9 @@ def kind_of(value: Any) -> str | None:
             return "gemini"
         case {"type": str(), "data": {"content": _}}:
             return "langchain"
-        case {"conversations": [{"from": _}, *_]} | {"messages": [{"from": _}, *_]}:
-            return "sharegpt"
-        case {"messages": [dict() as first, *_]}:
-            return kind_of(first)
+        case {"conversations": list() as said} | {"messages": list() as said}:
+            said = [one for one in said[:_LOOKED_AT] if isinstance(one, dict)]
+            return "sharegpt" if any("from" in one for one in said) else kind_of(said)
         case {"role": role, "content": _} if role_of(role) is not None:
             return "openai-jsonl"
     return None
@@ -187,24 +187,45 @@ def _read_chatgpt(item: dict[str, Any]) -> Conversation:
         title=text_in(item, "title"),
         started=time_of(item.get("create_time")) or time_of(item.get("update_time")),
     )
-    messages = {node: one["message"] for node, one in mapping.items() if one.get("message")}
+    nodes: dict[str, dict[str, Any]] = {}
+    messages: dict[str, Any] = {}
+    for node, one in mapping.items():
+        found.take(functools.partial(_note_node, nodes, messages, node, one))
     if item.get("is_do_not_remember"):
         found.left_out['of conversations marked "do not remember"'] += len(messages)
         return found
-    times = {node: time_of(message.get("create_time")) for node, message in messages.items()}
-    newest = {node: time.timestamp() if time else 0.0 for node, time in times.items()}
-    parents = {node: one.get("parent") for node, one in mapping.items()}
-    branch = last_shown(parents, newest, item.get("current_node"))
+    # A node that is broken is told by who has it as a child, so that what was said before it is not lost.
+    told = ((child, node) for node, one in nodes.items() for child in one.get("children") or ())
+    parents = dict(told) | {node: one.get("parent") for node, one in nodes.items()}
+    branch = last_shown(parents, _newest(messages, "create_time"), item.get("current_node"))
     found.left_out["of branches not shown last"] += len(messages.keys() - set(branch))
     for node in branch:
         if node in messages:
-            _take_message(found, node, messages[node])
+            found.take(functools.partial(_take_message, found, node, messages[node]))
     return found
+
+
+def _note_node(
+    nodes: dict[str, dict[str, Any]], messages: dict[str, Any], node: str, one: dict[str, Any]
+) -> None:
+    if message := one.get("message"):
+        messages[node] = message
+    nodes[node] = one
+
+
+def _newest(messages: Mapping[str, Any], name: str) -> dict[str, float]:
+    """When each message was said, for `last_shown`; 0 where it says nothing of that."""
+    times = {key: time_of(one.get(name)) if isinstance(one, dict) else None for key, one in messages.items()}
+    return {key: time.timestamp() if time else 0.0 for key, time in times.items()}
 
 
 def _take_message(found: Conversation, node: str, message: dict[str, Any]) -> None:
     content = message.get("content") or {}
+    content = {"parts": [content]} if isinstance(content, str) else content
     role = message["author"]["role"]
+    if role == "assistant" and (canvas := _canvas(message, content)):
+        found.add(message.get("id") or node, role, canvas, message.get("create_time"))
+        return
     why = _left_out(role, message, content)
     images = [] if why != "tools" else _made_images(content)
     if images:  # what a tool has drawn is what the assistant answers
@@ -265,6 +286,21 @@ def _made_images(content: dict[str, Any]) -> list[str]:
     return [shown for shown in media if shown.startswith("[image:")]
 
 
+def _canvas(message: dict[str, Any], content: dict[str, Any]) -> str:
+    """What the assistant wrote into a document beside the chat (ChatGPT's canvas); "" for anything else."""
+    if not str(message.get("recipient")).startswith("canmore"):
+        return ""
+    try:
+        call = json.loads(_chatgpt_text(content))
+    except ValueError:
+        return ""
+    call = call if isinstance(call, dict) else {}
+    updates = [one for one in call.get("updates") or () if isinstance(one, dict)]
+    written = [text for one in (call, *updates) if (text := text_in(one, "content", "replacement"))]
+    name = text_in(call, "name")
+    return "\n\n".join([f"[canvas: {name}]" if name else "[canvas]", *written]) if written else ""
+
+
 def _attachments(message: dict[str, Any]) -> list[dict[str, Any]]:
     return (message.get("metadata") or {}).get("attachments") or []
 
@@ -285,28 +321,37 @@ def _read_claude(item: dict[str, Any]) -> Conversation:
         title=text_in(item, "name"),
         started=time_of(item.get("created_at")),
     )
-    messages = {message["uuid"]: message for message in item["chat_messages"]}
+    messages: dict[str, dict[str, Any]] = {}
+    for place, message in enumerate(item["chat_messages"]):
+        found.take(functools.partial(_note_claudes, messages, place, message))
     branch = list(messages)
     # Exports of earlier years say of no message what it answers, and are a line.
     if any(message.get("parent_message_uuid") for message in messages.values()):
-        times = {uuid: time_of(message.get("created_at")) for uuid, message in messages.items()}
-        newest = {uuid: time.timestamp() if time else 0.0 for uuid, time in times.items()}
         parents = {uuid: message.get("parent_message_uuid") for uuid, message in messages.items()}
+        newest = _newest(messages, "created_at")
         branch = last_shown(parents, newest, item.get("current_leaf_message_uuid"))
     found.left_out["of branches not shown last"] += len(messages) - len(branch)
     for uuid in branch:
-        message = messages[uuid]
-        if (role := _CLAUDE_ROLES.get(message.get("sender"))) is None:
-            found.left_out["system"] += 1
-        else:
-            found.add(uuid, role, _claude_text(message), message.get("created_at"))
+        found.take(functools.partial(_take_claudes, found, uuid, messages[uuid]))
     return found
 
 
+def _note_claudes(messages: dict[str, dict[str, Any]], place: int, message: dict[str, Any]) -> None:
+    messages[message.get("uuid") or str(place)] = message
+
+
+def _take_claudes(found: Conversation, uuid: str, message: dict[str, Any]) -> None:
+    if (role := _CLAUDE_ROLES.get(message.get("sender"))) is None:
+        found.left_out["system"] += 1
+    else:
+        found.add(uuid, role, _claude_text(message), message.get("created_at"))
+
+
 def _claude_text(message: dict[str, Any]) -> str:
-    """The texts of a message, without thoughts and tools, then its attachments as far as they fit."""
+    """The texts of a message and its voice notes, without thoughts and tools, then its attachments as far as they fit."""
     parts = [part for part in message.get("content") or [] if isinstance(part, dict)]
-    texts = [part["text"] for part in parts if part.get("type") == "text" and part.get("text")]
+    said = (part for part in parts if part.get("type") not in UNSAID and part.get("type") != "tool_result")
+    texts = [text for part in said if (text := text_in(part, "text"))]
     # Where there are parts, `text` holds notes such as "This block is not supported" for tools.
     shown = "\n\n".join(texts) if parts else message.get("text") or ""
     for attached in message.get("attachments") or []:
@@ -332,6 +377,12 @@ def _claude_memories(item: dict[str, Any]) -> Conversation:
 _GAP: Final = timedelta(minutes=30)
 """A longer pause begins another conversation, where no record says so."""
 _PROMPTED: Final = "Prompted "
+_LABEL: Final = re.compile(r"[^:：]{1,60}[:：]\s*")
+"""What other languages than English put before a prompt: "Eingegebener Prompt: "."""
+_WORDS_OF_A_LABEL: Final = 3
+"""What stands once before a colon and is longer may be somebody's own words."""
+_OWN_WORDS: Final = 5
+"""So many titles that begin with the same words, and differ otherwise, have these from the log and not from people."""
 _TAG: Final = re.compile(r"<(?:br|/p|/li|/h\d|/div)[^>]*>")
 _ANY_TAG: Final = re.compile(r"<[^>]+>")
 
@@ -347,32 +398,59 @@ def gemini_conversations(items: Iterable[tuple[str, Any]]) -> Iterator[Conversat
         time = time_of(item.get("time")) if isinstance(item, dict) else None
         if time is None:
             yield Unreadable(where=where, reason="is no activity with a time")
-        elif not str(item.get("title", "")).startswith(_PROMPTED):
-            others.left_out["activities other than prompts"] += 1
         else:
             read.append((time, item))
+    label = _label([item for _, item in read])
+    prompts = [(time, item) for time, item in read if _is_prompt(item, label)]
+    if len(prompts) < len(read):
+        others.left_out["activities other than prompts"] += len(read) - len(prompts)
     found: dict[str, Conversation] = {}
     before, last = None, ""
-    for time, item in sorted(read, key=lambda one: one[0]):
+    for time, item in sorted(prompts, key=lambda one: one[0]):
         named = re.search(r"/app/(\w+)", str(item.get("titleUrl", "")))
         if named:
             key = named[1]
         else:
-            key = last if before is not None and time - before <= _GAP else f"at-{time:%Y%m%dT%H%M%S}"
+            is_near = before is not None and time - before <= _GAP
+            key = last if is_near else f"at-{time.astimezone(UTC):%Y%m%dT%H%M%S}"
             before, last = time, key
         conversation = found.setdefault(key, Conversation(source="gemini", id=key, started=time))
-        _take_exchange(conversation, time, item)
+        conversation.take(functools.partial(_take_exchange, conversation, time, item, label))
     yield from found.values()
     if others.left_out:
         yield others
 
 
-def _take_exchange(found: Conversation, time: datetime, item: dict[str, Any]) -> None:
+def _label(items: Sequence[dict[str, Any]]) -> str:
+    """What the log puts before each prompt, in whatever language it is; "" if nothing tells.
+
+    In English it is known. Else it is what most titles of answered prompts have before their first colon, or the words that
+    many begin with.
+    """
+    titles = {title for item in items if (title := text_in(item, "title")) and _exchange(item)[1]}
+    if any(str(item.get("title")).startswith(_PROMPTED) for item in items):
+        return _PROMPTED
+    labels = Counter(label[0] for title in titles if (label := _LABEL.match(title)))
+    for label, count in labels.most_common(1):
+        if 2 * count >= len(titles) and (count > 1 or len(label.split()) <= _WORDS_OF_A_LABEL):
+            return label
+    if len(titles) < _OWN_WORDS:
+        return ""
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(min(titles), max(titles), strict=False))
+    shared = "".join(char for char, _ in pairs)
+    return shared[: shared.rfind(" ") + 1]
+
+
+def _is_prompt(item: dict[str, Any], label: str) -> bool:
+    if label:
+        return str(item.get("title")).startswith(label)
+    return _exchange(item)[1] is not None
+
+
+def _take_exchange(found: Conversation, time: datetime, item: dict[str, Any], label: str) -> None:
     request, response = _exchange(item)
-    stamp = f"{time:%Y%m%dT%H%M%S.%f}"
-    found.add(
-        f"{stamp}-user", "user", request or str(item["title"]).removeprefix(_PROMPTED), time.isoformat()
-    )
+    stamp = f"{time.astimezone(UTC):%Y%m%dT%H%M%S.%f}"
+    found.add(f"{stamp}-user", "user", request or str(item["title"]).removeprefix(label), time.isoformat())
     if response:
         found.add(f"{stamp}-assistant", "assistant", response, time.isoformat())
     else:
@@ -433,7 +511,10 @@ def mem0_memories(items: Iterable[tuple[str, Any]], *, user_id: str) -> Iterator
 
 
 # --- lists of messages: OpenAI's, ShareGPT's, and LangChain's as dicts ---------------------------------------
-_ROLE_OF: Final = {"gpt": "assistant", "chatgpt": "assistant", "bot": "assistant", "function_call": "tool"}
+_ROLE_OF: Final = {
+    **dict.fromkeys(("gpt", "chatgpt", "bot", "model_response"), "assistant"),
+    **dict.fromkeys(("function_call", "function_response", "observation", "tool_response"), "tool"),
+}
 """ShareGPT's names of roles that no framework has."""
 _NAMED_BY: Final = 2
 """A conversation without an id is known again by so many messages at its beginning."""
@@ -461,26 +542,28 @@ def message_conversations(
 
 
 def _read_messages(item: dict[str, Any], source: str, met: Counter[str]) -> Conversation:
-    given = [_message(one) for one in item["messages" if "messages" in item else "conversations"]]
-    plain = read_messages(given)
+    found = Conversation(source=source, id="")
+    given: list[tuple[int, dict[str, Any], PlainMessage]] = []
+
+    def read(place: int, one: Any) -> None:
+        message = _message(one)
+        given.append((place, message, read_messages([message])[0]))
+
+    for place, one in enumerate(item["messages" if "messages" in item else "conversations"]):
+        found.take(functools.partial(read, place, one))
     named = text_in(item, "id", "conversation_id", "thread_id", "thread")
     if named is None:
-        said = [one for one in plain if one.role in ("user", "assistant") and not one.blank]
+        said = [one for *_, one in given if one.role in ("user", "assistant") and not one.blank]
         named = digest(*(part for one in said[:_NAMED_BY] for part in one.pair))
         met[named] += 1
         named += f"-{met[named]}" if met[named] > 1 else ""
-    found = Conversation(
-        source=source,
-        id=named,
-        title=text_in(item, "title", "name"),
-        started=time_of(item.get("create_time") or item.get("created_at") or item.get("timestamp")),
-    )
-    for one in plain:
+    found.id, found.title = named, text_in(item, "title", "name")
+    found.started = time_of(item.get("create_time") or item.get("created_at") or item.get("timestamp"))
+    for place, message, one in given:
         if one.role not in ("user", "assistant"):
             found.left_out["tools" if one.role == "tool" else "system"] += 1
             continue
-        message = given[one.position]
-        key = text_in(message, "id") or f"{one.position}-{digest(one.content)}"
+        key = text_in(message, "id") or f"{place}-{digest(one.content)}"
         found.add(key, one.role, one.content, message.get("timestamp") or message.get("created_at"))
     return found
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from memory_agent.checks import at_home, checked_id
 from memory_agent.domain import DEFAULT_TENANT, TurnInput
 from memory_agent.errors import IdempotencyKeyReused, InvalidInput, RateLimited, TurnForgotten
-from memory_agent.imports.files import Unreadable, digest, files_of
+from memory_agent.imports.files import OpenZip, Unreadable, digest, files_of
 from memory_agent.imports.kinds import KINDS, read_file
 
 if TYPE_CHECKING:
@@ -96,7 +96,8 @@ async def import_chats(
     if source not in ("auto", *KINDS):
         raise InvalidInput(f"source is {source!r:.80}; use one of auto, {', '.join(KINDS)}")
     checked_id("user_id", user_id)
-    files = list(files_of([at_home(path) for path in paths]))
+    zips = OpenZip()
+    files = list(files_of([at_home(path) for path in paths], zips))
     report = ImportReport()
     reading: Iterator[Conversation | Unreadable] = itertools.chain.from_iterable(
         [file] if isinstance(file, Unreadable) else read_file(file, source, user_id) for file in files

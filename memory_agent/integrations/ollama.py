@@ -17,7 +17,7 @@ from memory_agent.llm.replies import spoken
 from memory_agent.strategy import HybridMemoryStrategy
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
     from types import TracebackType
 
     from memory_agent.config import MemoryConfig
@@ -50,7 +50,7 @@ class OllamaModel:
         self.params = _checked(params or {})
         self._client = httpx.AsyncClient(timeout=_TIMEOUT)
 
-    async def stream(self, messages: Sequence[tuple[str, str]], **params: Any) -> AsyncIterator[str]:
+    async def stream(self, messages: Sequence[tuple[str, str]], **params: Any) -> AsyncGenerator[str, None]:
         """The reply to `messages` piece by piece as it is written, without the model's thinking.
 
         `messages`: (role, content). `params` go over those of every request. Raises LLMUnavailable, also where the reply breaks off, or LLMError.
@@ -199,7 +199,7 @@ class OllamaAdapter:
         """
         return spoken("".join([piece async for piece in self.stream_prompt_async(prompt, **params)]))
 
-    async def stream_prompt_async(self, prompt: str, **params: Any) -> AsyncIterator[str]:
+    async def stream_prompt_async(self, prompt: str, **params: Any) -> AsyncGenerator[str, None]:
         """The same, piece by piece. What is not read to its end does not join the history."""
         messages = [*self.history, ("user", prompt)]
         if self.memory_strategy is not None:

@@ -374,9 +374,9 @@ class RowStore(Protocol):
         """
 
     async def name_entities(self, user_id: str, entities: Mapping[str, Sequence[Entity]]) -> None:
-        """Say what these turns of the user name (turn id -> all entities); those that the caller gave stay known.
+        """Say what these turns of the user name (turn id -> all entities).
 
-        Unknown and forgotten turns are passed over.
+        Which of them the caller gave stays known. Unknown and forgotten turns are passed over.
         """
 
     async def entity_counts(self, scope: Scope) -> list[EntityCount]:

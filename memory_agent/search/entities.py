@@ -57,7 +57,10 @@ class EntitySpotter:
         batch_seconds: float = 60.0,
         question_seconds: float = 3.0,
     ) -> None:
-        """`finder`: for names that no dictionary knows; how long it is waited for, with a batch of turns and with a question."""
+        """`finder`: for names that no dictionary knows.
+
+        `batch_seconds`, `question_seconds`: how long it is waited for, with a batch of turns and with a question.
+        """
         self._dictionary = dictionary
         self._finder = finder
         self._batch_seconds, self._question_seconds = batch_seconds, question_seconds
@@ -108,7 +111,7 @@ class EntitySpotter:
         return united(self._dictionary.find(text), (), names, self._dictionary)
 
     async def _recognised(self, texts: Sequence[str], seconds: float) -> list[tuple[Entity, ...]]:
-        """What the finder finds in each text. Raises BackendError if it fails, or hasn't answered after so many seconds.
+        """What the finder finds in each text. Raises BackendError if it fails or takes longer than that.
 
         It is the application's: in a thread of its own, for it may never come back; until it does it isn't asked again.
         """

@@ -13,7 +13,7 @@ import pytest
 
 from memory_agent.errors import InvalidInput
 from memory_agent.imports import files
-from memory_agent.imports.files import Conversation, ImportFile, Unreadable, files_of, time_of
+from memory_agent.imports.files import Conversation, ImportFile, OpenZip, Unreadable, files_of, time_of
 from memory_agent.imports.kinds import KINDS, kind_of, read_file
 from memory_agent.imports.run import import_chats
 
@@ -198,6 +198,89 @@ def test_do_not_remember_is_obeyed(tmp_path: Path) -> None:
     assert found.left_out == {'of conversations marked "do not remember"': 3}
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('By \ue200entity\ue202["company","Jadrolinija",0]\ue201 from \ue200entity\ue202["city","Split"]\ue201.', "By Jadrolinija from Split."),
+        ('See \ue200entity\ue202["organization","UNESCO","UN agency"]\ue201. \ue200cite\ue202turn0search3\ue202turn0news1\ue201', "See UNESCO."),
+        ("On \ue200url\ue202the official site\ue202turn0search0\ue201 it says \ue200cite\ue202turn1file0\ue202L10-L20\ue201.", "On the official site it says."),
+        ("\ue200i\ue202turn0image1\ue202turn0image4\ue201Look!\ue200navlist\ue202News on ferries\ue202turn0news1,turn0news2\ue201", "Look!News on ferries"),
+        ('\ue200image_group\ue202{"query":["ferry"]}\ue201A \ue203quoted\ue204 part【3:1†plan.pdf】', "A quoted part"),
+        ("\ue200link\ue202https://example.com/a\ue201Nothing\ue200cite\ue201 else \ue200", "Nothing else"),
+    ],
+)  # fmt: skip
+def test_private_marks_leave_the_words_that_they_show(tmp_path: Path, text: str, shown: str) -> None:
+    nodes = (("a", None, said("user", "Who?")), ("b", "a", said("assistant", text)))
+    assert texts(conversation(tmp_path, [tree(*nodes, current="b")])) == ["Who?", shown]
+
+
+def test_what_is_written_beside_the_chat_is_an_answer(tmp_path: Path) -> None:
+    """ChatGPT's canvas: what was made and what was changed, also where the call stands in a code block's text."""
+    made = {"name": "Packing list", "type": "document", "content": "Tent\nStove"}
+    changed = {"updates": [{"pattern": "Stove", "multiple": False, "replacement": "Gas stove"}, 7]}
+    code = {"content_type": "code", "language": "json", "text": json.dumps(changed)}
+    create, update = ({"recipient": f"canmore.{name}_textdoc"} for name in ("create", "update"))
+    nodes = (
+        ("a", None, said("user", "Make a list.")),
+        ("b", "a", said("assistant", json.dumps(made), **create)),
+        ("c", "b", said("tool", "Successfully created text document")),
+        ("d", "c", said("assistant", code, **update)),
+        ("e", "d", said("assistant", "broken", **update)),
+        ("f", "e", said("assistant", "Here it is.")),
+    )
+    found = conversation(tmp_path, [tree(*nodes, current="f")])
+    assert texts(found) == [
+        "Make a list.",
+        "[canvas: Packing list]\n\nTent\nStove",
+        "[canvas]\n\nGas stove",
+        "Here it is.",
+    ]
+    assert found.left_out["tools"] == 2
+
+
+def test_one_odd_message_leaves_itself_out_alone(tmp_path: Path) -> None:
+    """Wherever it is odd, in each kind; a conversation that has no other one is told as unreadable."""
+    nodes = tree(
+        ("a", None, said("user", "One.")),
+        ("b", "a", None),
+        ("c", "b", {"author": None, "content": {"parts": ["Two."]}}),
+        ("d", "c", None),
+        ("e", "d", {"author": {"role": "assistant"}, "content": "Three.", "create_time": "later"}),
+        current="e",
+    )
+    nodes["mapping"]["b"]["message"] = "no message"
+    nodes["mapping"]["d"] = None
+    nodes["mapping"]["c"]["children"] = ["d"]
+    found = conversation(tmp_path, [nodes])
+    assert texts(found) == ["One.", "Three."]
+    assert (
+        sum(count for why, count in found.left_out.items() if why.startswith("messages that could not")) == 3
+    )
+    item = claude(
+        ("a", ROOT, "human", "One.", "2025-03-01T10:00:00Z"), ("b", "a", "assistant", "Two.", "soon")
+    )
+    item["chat_messages"] += [None, {"sender": "human", "content": 7}, {"sender": "human", "text": "Three."}]
+    for message in item["chat_messages"][:2]:
+        message.pop("parent_message_uuid")
+    assert texts(conversation(tmp_path, [item])) == ["One.", "Two.", "Three."]
+    turns: list[Any] = [
+        {"from": "narrator", "value": "Once."},
+        {"from": "human", "value": "One."},
+        {"from": "observation", "value": "{}"},
+        {"from": "human", "value": 7},
+        "Two.",
+        {"from": "gpt", "value": "Three."},
+    ]
+    found = conversation(tmp_path, [{"conversations": turns}])
+    assert texts(found) == ["One.", "Three."]
+    assert found.left_out["messages that could not be read (has the role 'narrator')"] == 1
+    assert found.left_out["tools"] == 1
+    odd = {"messages": [{"role": "narrator", "content": "x"}, {"role": "user", "content": "One."}]}
+    assert texts(conversation(tmp_path, json.dumps(odd))) == ["One."]
+    whole = reasons(read(written(tmp_path, [{"conversations": turns[:1]}])))
+    assert "has the role 'narrator'" in whole
+
+
 # --- Claude --------------------------------------------------------------------------------------------------
 def test_claudes_branches_attachments_and_tools(tmp_path: Path) -> None:
     item = claude(
@@ -221,6 +304,9 @@ def test_claudes_branches_attachments_and_tools(tmp_path: Path) -> None:
     assert times == [datetime(2025, 3, 1, 10, minute, tzinfo=UTC) for minute in (0, 1, 3)]
     assert found.left_out == {"of branches not shown last": 2}
     assert found.title == "Walk"
+    note = {"type": "voice_note", "title": "Note", "text": "Bring water."}
+    item["chat_messages"][3]["content"] = [note, {"type": "token_budget"}]
+    assert texts(conversation(tmp_path, [item]))[2] == "Bring water.\n\n[map.txt]\nHill 7"
     item["current_leaf_message_uuid"] = "c"
     item["chat_messages"][2] |= {"text": "This block is not supported.", "content": [{"type": "tool_use"}]}
     assert texts(conversation(tmp_path, [item])) == ["Where to?"]
@@ -316,6 +402,46 @@ def test_geminis_log_is_grouped_by_address_or_by_pauses(tmp_path: Path) -> None:
     assert left_out == {"activities other than prompts": 1, "answers that the log doesn't hold": 1}
 
 
+@pytest.mark.parametrize(
+    ("titles", "prompts"),
+    [
+        (["Eingegebener Prompt: Wie pflege ich eine Olive?"], ["Wie pflege ich eine Olive?"]),
+        (["Requête\u00a0: Bonjour", "Requête\u00a0: Traduis: oui"], ["Bonjour", "Traduis: oui"]),
+        (["送信したメッセージ：東京の天気", "送信したメッセージ：大阪"], ["東京の天気", "大阪"]),
+        ([f"Escribiste {word}" for word in ("uno", "dos", "tres", "gatos", "perros")], ["uno", "dos", "tres", "gatos", "perros"]),
+        (["Escribiste uno", "Escribiste dos"], ["Escribiste uno", "Escribiste dos"]),
+        (["Has escrito esto para mi madre: hola"], ["Has escrito esto para mi madre: hola"]),
+    ],
+)  # fmt: skip
+def test_geminis_log_is_read_in_any_language(tmp_path: Path, titles: list[str], prompts: list[str]) -> None:
+    """By what has an answer, and by what these titles begin with; if that tells nothing, nothing of a title is cut off."""
+    answered = {
+        "safeHtmlItem": [{"html": "<p>Ja.</p>"}],
+        "products": ["Gemini-Apps"],
+        "header": "Gemini-Apps",
+    }
+    log: list[dict[str, Any]] = [
+        {**answered, "title": title, "time": f"2025-03-01T10:{minute:02}:00Z"}
+        for minute, title in enumerate(titles)
+    ]
+    log.append({"header": "Gemini-Apps", "title": "Gemini-Apps verwendet", "time": "2025-03-01T10:50:00Z"})
+    found = [one for one in read(written(tmp_path, log)) if isinstance(one, Conversation)]
+    asked = [m.content for one in found for m in one.messages if m.role == "user"]
+    assert asked == prompts
+    assert sum(one.left_out["activities other than prompts"] for one in found) == 1
+
+
+def test_times_stay_on_the_clock_that_they_were_told_by(tmp_path: Path) -> None:
+    results = [{"id": "1", "memory": "Likes tea", "created_at": "2025-01-01T09:00:00-08:00"}]
+    [message] = conversation(tmp_path, {"results": results}).messages
+    assert message.timestamp is not None
+    assert message.timestamp.isoformat() == "2025-01-01T09:00:00-08:00"
+    entry = {"header": "Gemini Apps", "title": "Prompted Hi", "time": "2025-03-01T00:30:00+02:00"}
+    [found] = read(written(tmp_path, [entry]))
+    assert isinstance(found, Conversation)
+    assert (found.id, found.messages[0].id) == ("at-20250228T223000", "20250228T223000.000000-user")
+
+
 # --- files ---------------------------------------------------------------------------------------------------
 BEGINNINGS: dict[str, Any] = {
     "chatgpt": [tree(*TWO_ANSWERS)],
@@ -352,6 +478,19 @@ def test_zips_folders_and_shards_are_read_and_their_other_files_passed_over(tmp_
         assert reasons(found) == ""
     (tmp_path / "one.json.gz").write_bytes(gzip.compress(json.dumps(one).encode()))
     assert len(read(tmp_path / "one.json.gz")) == 1
+
+
+def test_the_directory_of_a_zip_is_read_once_however_many_files_it_has(tmp_path: Path) -> None:
+    one = {f"c{i}": [tree(*TWO_ANSWERS, current="first", conversation_id=f"c{i}")] for i in range(50)}
+    packed, other = zipped(tmp_path / "many.zip", **one), zipped(tmp_path / "other.zip", **one)
+    zips = OpenZip()
+    files = [file for file in files_of([packed, other], zips) if isinstance(file, ImportFile)]
+    assert len(files) == 100
+    assert {id(file.zips) for file in files} == {id(zips)}
+    found = [conversation for file in files for conversation in read_file(file, "auto", "ada")]
+    assert len({one.id for one in found if isinstance(one, Conversation)}) == 50
+    assert zips.at(other) is zips.at(other)
+    assert zips.at(packed) is not zips.at(other)
 
 
 def test_one_bad_conversation_stops_none_of_the_others(tmp_path: Path) -> None:

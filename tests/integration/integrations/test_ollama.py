@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import aclosing
 from typing import Any
 
 import pytest
@@ -135,9 +136,8 @@ async def test_nobody_there_and_no_such_model_are_told_with_the_remedy(ollama: S
 async def test_an_answer_that_is_not_read_to_its_end_is_not_remembered(ollama: ScriptedOllama) -> None:
     ollama.replies = ["One two three."]
     async with OllamaAdapter("qwen3", ollama.url) as adapter:
-        stream = adapter.stream_prompt_async("Count.")
-        assert await anext(stream) == "One"
-        await stream.aclose()
+        async with aclosing(adapter.stream_prompt_async("Count.")) as stream:
+            assert await anext(stream) == "One"
         assert adapter.history == []
 
 

@@ -1,4 +1,4 @@
-"""A finder of the application's: what it returns is read as far as it goes, and no failure of it holds anything up."""
+"""A finder of the application's is read as far as it goes, and holds nothing up."""
 
 import asyncio
 import threading
