@@ -17,7 +17,7 @@ from memory_agent.models.local.embedder import LocalEmbedder
 from tests.servers.chroma import ChromaProcess
 from tests.servers.mongod import Mongod
 
-SHARED = {"service", "servers"}
+SHARED = {"service", "servers", "long"}
 """Services of a whole module. What asks for one runs on that module's event loop, with no fixture that has another one."""
 
 
