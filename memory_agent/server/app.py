@@ -166,6 +166,7 @@ def _add_middleware(
         wrap(CORSMiddleware, **cors_options(cfg.server_cors_origins))
     wrap(RawPaths)
     wrap(Requests, metrics=metrics)
+    wrap(routes_events.WebSocketEvents, asks_for_key=lambda: app.state.api.authenticator.asks)
 
 
 class _Named(Route):

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     """Awaited as soon as the server is to stop, before it waits for requests in progress: streams end here."""
 
 # What the application will need, which is made later.
-for needed in ("fastapi", "fastapi_offline", "jinja2", "opentelemetry", "prometheus_client"):
+for needed in ("fastapi", "fastapi_offline", "jinja2", "opentelemetry", "prometheus_client", "websockets"):
     if importlib.util.find_spec(needed) is None:
         raise ModuleNotFoundError(f"{needed} is not installed", name=needed)
 
@@ -47,6 +47,9 @@ log = logging.getLogger(__name__)
 _IDLE_SECONDS: Final = 60
 """Of a connection between two requests; longer than a proxy in front of this keeps one."""
 _BACKLOG: Final = 1_024
+_PING_SECONDS: Final = 20.0
+_MESSAGE_BYTES: Final = 4_096
+"""That a WebSocket's client may send at once: it has a key to say, and nothing else."""
 
 
 class Server(uvicorn.Server):
@@ -66,7 +69,11 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                ws="none",
+                ws="websockets-sansio",
+                ws_max_size=_MESSAGE_BYTES,
+                ws_ping_interval=_PING_SECONDS,
+                ws_ping_timeout=_PING_SECONDS,
+                ws_per_message_deflate=False,  # events are short, and what is sent may unpack to a thousand times its size
                 interface="asgi3",
                 lifespan="off",
                 log_config=None,

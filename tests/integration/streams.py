@@ -1,4 +1,4 @@
-"""Readers of events as clients are: by server-sent events, and with bytes of their own making."""
+"""Readers of events as clients are: server-sent events, WebSockets, and bytes of their own making."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import httpx
+import websockets
 
+KINDS: Final = ("sse", "websocket", "message")
 SECONDS: Final = 20.0
 
 
@@ -72,11 +74,56 @@ class Stream:
 
 @contextlib.asynccontextmanager
 async def listening(
-    address: str, headers: Mapping[str, str], path: str | None = None, *, last_event_id: str | None = None
+    address: str,
+    headers: Mapping[str, str],
+    path: str | None = None,
+    *,
+    kind: str = "sse",
+    last_event_id: str | None = None,
 ) -> AsyncIterator[Stream]:
-    """An open stream; that it is, fixes its place. Raises Refused."""
+    """An open stream; that it is, fixes its place. Raises Refused.
+
+    `kind`: one of KINDS: server-sent events, or a WebSocket with the key in its header or as its first message.
+    """
     path = events_path() if path is None else path
     asked = {**headers} | ({} if last_event_id is None else {"Last-Event-ID": last_event_id})
+    async with (_sse if kind == "sse" else _websocket)(
+        address, asked, path, by_message=kind == "message"
+    ) as stream:
+        yield stream
+
+
+@contextlib.asynccontextmanager
+async def _websocket(
+    address: str, headers: Mapping[str, str], path: str, *, by_message: bool
+) -> AsyncIterator[Stream]:
+    place, question, query = path.partition("?")
+    url = f"{address.replace('http', 'ws', 1)}{place}/ws{question}{query}"
+    sent = {name: value for name, value in headers.items() if not by_message or name != "Authorization"}
+    async with websockets.connect(url, additional_headers=sent, proxy=None) as socket:
+        if by_message:
+            await socket.send(headers.get("Authorization", "").removeprefix("Bearer "))
+
+        async def take() -> dict[str, Any]:
+            try:
+                event: dict[str, Any] = json.loads(await socket.recv())
+            except websockets.ConnectionClosed as closed:
+                end = closed.rcvd
+                assert end is not None, "cut off without a word"
+                if end.code >= 4_000:
+                    raise Refused(end.code - 4_000, json.dumps({"detail": end.reason}).encode(), {}) from None
+                assert end.code in (1_003, 1_008, 1_013), end
+                raise Ended(end.reason, resume=end.code == 1_013) from None
+            return event
+
+        assert await take() == {"kind": "ready"}
+        yield Stream(take)
+
+
+@contextlib.asynccontextmanager
+async def _sse(
+    address: str, asked: Mapping[str, str], path: str, *, by_message: bool
+) -> AsyncIterator[Stream]:
     async with (
         httpx.AsyncClient(timeout=httpx.Timeout(SECONDS, read=None), trust_env=False, verify=False) as http,
         http.stream("GET", address + path, headers=asked) as response,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import io
+import itertools
 import json
 import logging
 import re
@@ -27,7 +28,7 @@ from memory_agent.ports import KeyStore
 from memory_agent.server.logs import JsonFormatter, NoExceptionTexts
 from memory_agent.testing import HashEmbedder
 from tests.integration.rest import segment
-from tests.integration.streams import Refused, listening
+from tests.integration.streams import KINDS, Refused, listening
 from tests.servers.service import Served, served
 
 SECONDS: Final = 60
@@ -312,6 +313,10 @@ async def tenancy_on(settings: Mapping[str, Any], **parts: Any) -> AsyncIterator
         yield tenancy
 
 
+_KINDS: Final = itertools.cycle(KINDS)
+"""Of the streams of events: one reader after the other takes each."""
+
+
 class Reader:
     """Reads the events of a place until it is closed."""
 
@@ -351,7 +356,8 @@ class Reader:
         query = "" if self._after is None else f"?after={segment(self._after)}"
         path = f"{self.place.path}/events{query}"
         try:
-            async with listening(self._tenancy.server.address, self._caller.headers, path) as stream:
+            address, headers = self._tenancy.server.address, self._caller.headers
+            async with listening(address, headers, path, kind=next(_KINDS)) as stream:
                 self.status = 200
                 self._begun.set()
                 while True:
