@@ -28,7 +28,7 @@ from benchmarks.vectors import KeptVectors, KnowingEmbedder, cache_option
 from memory_agent.domain import Turn
 from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
-from memory_agent.text.subjects import Subject, everyday_sentences, languages_of, subject_of
+from memory_agent.text.subjects import Subject, everyday_kinds, everyday_sentences, languages_of, subject_of
 from memory_agent.text.terms import count_terms
 from memory_agent.topics.index import TopicIndex
 from memory_agent.topics.projection import (
@@ -159,8 +159,8 @@ def subject(turn: SetTurn, vectors: Vectors) -> TurnSubject:
     said: Subject = subject_of(turn.text)
     chance = 0.0
     if vector is not None:
-        sentences = everyday_sentences()
-        everyday = ([vectors[one] for one in sentences[name]] for name in languages_of(turn.text))
+        kinds = everyday_kinds(languages_of(turn.text))
+        everyday = ([vectors[one] for one in kind] for kind in kinds)
         chance = chance_cosine(vector, [np.stack([v for v in each if v is not None]) for each in everyday])
         if turn.speaker and (name := vectors[f"{turn.speaker}:"]) is not None:
             vector = without_direction(vector, name)
@@ -262,7 +262,7 @@ def main() -> None:
     } | written()
     turns = [said.turn for mixtures in everything.values() for mixture in mixtures for said in mixture]
     names = {f"{turn.speaker}:" for turn in turns if turn.speaker}
-    everyday = [one for sentences in everyday_sentences().values() for one in sentences]
+    everyday = [one for kind in everyday_kinds(tuple(everyday_sentences())) for one in kind]
     texts = [*(turn.embedded for turn in turns), *sorted(names), *everyday]
     vectors = asyncio.run(embedded(texts, arguments.cache))
     report: dict[str, Any] = {}

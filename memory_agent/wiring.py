@@ -252,14 +252,8 @@ def _make_fact_keeper(on: Adapters) -> FactKeeper:
 
 
 def _make_topic_reader(on: Adapters) -> TopicReader:
-    cfg = on.cfg
-    return TopicReader(
-        on.store,
-        on.clock,
-        _section(cfg, DecaySettings),
-        least=cfg.recent_message_keep,
-        most=cfg.max_messages_per_topic,
-    )
+    decay, extract = _section(on.cfg, DecaySettings), _make_summarizer(None, on)
+    return TopicReader(on.store, on.clock, decay, on.counter, extract)
 
 
 def _make_forgetter(

@@ -117,12 +117,20 @@ class TopicCalls(ThreadCalls):
         """Statistics of a topic (default: the current one). Raises NotFound if there is no such topic."""
         return await self._core.topic_reader.stats(self.scope, topic_id)
 
-    async def topic_context(self, topic_id: str | None = None) -> list[dict[str, str]]:
-        """Messages for a model to go on with a topic (default: the current one).
+    async def topic_context(
+        self, topic_id: str | None = None, *, max_tokens: int | None = None
+    ) -> list[dict[str, str]]:
+        """Messages for a model to go on with a topic (default: the current one): `[{"role", "content"}, …]`.
 
-        A system message with its title and summary, then its recent turns: `[{"role", "content"}, …]`.
+        A system message with its title, then its whole history. Of one that has more than `max_tokens` tokens (default:
+        the setting `max_context_tokens`) the last turns, and the system message has a summary of the others.
         """
-        return await self._core.topic_reader.context(self.scope, topic_id)
+        budget = self._token_budget(max_tokens)
+        return await self._core.topic_reader.context(self.scope, topic_id, budget)
+
+    def _token_budget(self, max_tokens: int | None) -> int:
+        cfg = self._service.cfg
+        return cfg.max_context_tokens if max_tokens is None else checked_count("max_tokens", max_tokens)
 
     async def topic_history(
         self, topic_id: str | None = None, include_compressed: bool = True
@@ -448,6 +456,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         window: bool = True,
         top_k: int | None = None,
         scope: Reach | None = None,
+        tags: Sequence[str] = (),
         include: Collection[Detail] = ("ledger", "items"),
     ) -> MemoryContext:
         """The context that the model needs to answer `user_message`; `str(context)` is the prompt text.
@@ -458,7 +467,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         need. `window`: False leaves out the running conversation, for who sends that to the model anyway. `top_k` (default: the
         setting `top_k_memories` where it was set, else no bound): at most so many recollections.
         `scope` (default: the setting `memory_scope`): "user" reaches the facts and turns of all the user's threads, where
-        a turn of another one is marked as such; "thread" this one alone. A source that is down is left out and named in `context.degraded`;
+        a turn of another one is marked as such; "thread" this one alone. `tags`: only turns of topics that carry one of these are recalled. A source that is down is left out and named in `context.degraded`;
         `context.ledger` says of everything that was considered whether it is in, and why.
 
         `include`: what a service sends besides the text, of which it is most: the ledger, and the values (facts, turns, …). Without
@@ -466,9 +475,10 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         """
         cfg, core = self._service.cfg, self._core
         checked_text("user_message", user_message, max_chars=MAX_CONTENT_CHARS)
-        budget = cfg.max_context_tokens if max_tokens is None else checked_count("max_tokens", max_tokens)
+        budget = self._token_budget(max_tokens)
         asked_at = checked_now(now, self._service.clock.now(), cfg.zone)
         checked_include(include)
+        check_tags(tags, ())
         # Facts of the latest turns are still to be extracted, or their vectors to be made, while it is down.
         missing = sorted(core.worker.down & {"embedder", "llm"})
         return await core.contexts.read(
@@ -482,6 +492,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
             now=asked_at,
             until=None if now is None else asked_at,
             reach=self._reach(scope),
+            tags=[tag.strip() for tag in tags],
             missing=missing,
         )
 

@@ -86,7 +86,7 @@ async def search_turns(
     said_by = checked_query(query, role)
     wanted = service.cfg.top_k_memories if top_k is None else checked_count("top_k", top_k)
     if tag is not None:
-        tagged = await topic_ids_tagged(service.core.store, scope, checked_tag(tag))
+        tagged = await topic_ids_tagged(service.core.store, scope, [checked_tag(tag)])
         topic_ids = tagged if topic_ids is None else topic_ids & tagged
     request = SearchRequest(
         scope=scope,

@@ -131,7 +131,7 @@ async def ask(
     top_k: int | None = option(
         "--top-k -k", "Turns, or recollections, at most.", min=1, shown="top_k_memories"
     ),
-    tag: str | None = option("--tag", "Only in topics that carry this tag."),
+    tag: str | None = option("--tag", "Only from topics that carry this tag."),
     context: bool = flag("--context", "Print the prompt text that a model would get instead."),
     ledger: bool = flag("--ledger", "Every item considered for it, and why it is in or not."),
     preset: Preset | None = option("--preset", "How its budget is divided.", shown="context_preset"),
@@ -158,10 +158,6 @@ async def ask(
         raise typer.BadParameter(
             "--preset, --price, --max-tokens and --no-window are for --context and --ledger"
         )
-    if in_context and tag is not None:
-        raise typer.BadParameter(
-            "--tag narrows a search, and a context has more than one: leave one of them out"
-        )
     if not in_context:
         await _find(where, question, scope, top_k, tag, why=why)
         return
@@ -174,6 +170,7 @@ async def ask(
             window=not no_window,
             top_k=top_k,
             scope=scope,
+            tags=[] if tag is None else [tag],
             include=["ledger"] if ledger or where.as_json else [],
         )
     _show_context(where, found, ledger=ledger)

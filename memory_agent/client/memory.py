@@ -88,6 +88,7 @@ _RECORD: Final = one(answers.FactRecord)
 
 # --- arguments that are not sent as they are -----------------------------------------------------------------
 def _with_blocks(_: Asking, asked: Asked) -> Asked:
+    check_tags(asked["tags"], ())
     # Of which the text is made, and messages and a tier's part of it too.
     return {**asked, "include": ["blocks", *checked_include(asked["include"])]}
 

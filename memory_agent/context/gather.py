@@ -22,7 +22,7 @@ from memory_agent.text.corrections import asks
 from memory_agent.text.question import read_question
 from memory_agent.text.subjects import beside_reactions, content_words, only_reacts, points_outside
 from memory_agent.text.terms import as_letters
-from memory_agent.topics.index import families_of, newest
+from memory_agent.topics.index import families_of, newest, topic_ids_tagged
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Collection, Coroutine, Iterable, Mapping, Sequence
@@ -179,6 +179,8 @@ class _Wanted:
     price: RecallPrice
     window: bool
     preserved: bool
+    tags: Sequence[str]
+    """Only turns of topics that carry one of these are recalled; of any without one."""
     sent: bool
     """Whether the caller sends the running conversation along, of which nothing needs to be recalled then."""
 
@@ -244,6 +246,7 @@ class ContextReader:
         now: datetime,
         until: datetime | None = None,
         reach: Scope | None = None,
+        tags: Sequence[str] = (),
         missing: Sequence[str] = (),
     ) -> MemoryContext:
         """The context for `question` in `budget` tokens, from what was said before `until` (None: everything).
@@ -257,6 +260,7 @@ class ContextReader:
             price=cost,
             window=window and shares.window,
             preserved=shares.preserved is not None,
+            tags=tags,
             sent=not window,
         )
         pack = functools.partial(
@@ -281,6 +285,12 @@ class ContextReader:
         named = await _or_degraded(self._spotter.of_question(question), None, "entities", down)
         return self._spotter.by_dictionary(question) if named is None else named
 
+    async def _tagged(self, reach: Scope, tags: Sequence[str], down: list[str]) -> frozenset[str] | None:
+        """The ids of topics with one of these tags; None, which excludes nothing, without tags."""
+        if not tags:
+            return None
+        return await _or_degraded(topic_ids_tagged(self._store, reach, tags), frozenset(), "topic", down)
+
     async def _material(
         self,
         scope: Scope,
@@ -296,14 +306,16 @@ class ContextReader:
         # First, for they tell who is meant by a name, and what a question of few words goes on with; what is searched needs neither.
         most = self._settings.short_term_window
         newest_turns = self.last_turns(scope, max(most, _READ_AT_ONCE), until)
-        facts, last_turns, searched, asked = await asyncio.gather(
+        facts, last_turns, searched, asked, topic_ids = await asyncio.gather(
             _or_degraded(self._known(reach, until), CurrentFacts(people={}), "facts", down),
             _or_degraded(newest_turns, [], "short_term", down),
             _or_degraded(self._searcher.searched(reach), None, "long_term", down),
             self._named(question, down),
+            self._tagged(reach, wanted.tags, down),
         )
         window, people = last_turns[max(len(last_turns) - most, 0) :], facts.people
         request = recall_request(scope, reach, question, people, last_turns, wanted.price, now, until)
+        request = replace(request, topic_ids=topic_ids)
         standing = self._standing(
             scope, window if wanted.window else [], last_turns, wanted.budget, until, down
         )

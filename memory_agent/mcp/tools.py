@@ -493,6 +493,9 @@ async def context(
         bool, Field(description="False: without the last turns, which you have in this conversation anyway.")
     ] = True,
     top_k: Annotated[int | None, Field(ge=0, le=100, description="At most so many recollections.")] = None,
+    tags: Annotated[
+        tuple[str, ...], Field(max_length=64, description="Recall only from topics with one of these tags.")
+    ] = (),
     scope: Scope = None,
 ) -> Context:
     """Get all that is worth knowing before you answer a message: who the user is, known facts, recent turns,
@@ -500,7 +503,14 @@ async def context(
     background.
     """
     fetched = await memory.fetch_memory(
-        message, max_tokens=max_tokens, price=price, window=window, top_k=top_k, scope=scope, include=()
+        message,
+        max_tokens=max_tokens,
+        price=price,
+        window=window,
+        top_k=top_k,
+        tags=tags,
+        scope=scope,
+        include=(),
     )
     return Context(
         text=str(fetched), tokens=fetched.tokens, budget=fetched.budget, degraded=list(fetched.degraded)

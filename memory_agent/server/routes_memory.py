@@ -533,9 +533,16 @@ async def show_topic(memory: Memory, topic_id: PathText) -> Response:
 
 
 @topics.get(f"{TOPIC}/context", response_model=TopicContext)
-async def topic_context(memory: Memory, topic_id: PathText) -> Response:
-    """Messages for a model to go on with the topic: its summary, then its recent turns."""
-    return answer(TopicContext.of(await memory.topic_context(_topic_named(topic_id))))
+async def topic_context(
+    memory: Memory,
+    topic_id: PathText,
+    max_tokens: Annotated[
+        int | None, Query(ge=0, le=2**53 - 1, description="Tokens of all messages.")
+    ] = None,
+) -> Response:
+    """Messages for a model to go on with the topic: its whole history, or a summary and the last turns."""
+    messages = await memory.topic_context(_topic_named(topic_id), max_tokens=max_tokens)
+    return answer(TopicContext.of(messages))
 
 
 @topics.get(f"{TOPIC}/history", response_model=Page[TopicTurn])

@@ -297,6 +297,18 @@ def everyday_sentences() -> Mapping[str, tuple[str, ...]]:
     }
 
 
+@cache
+def everyday_kinds(languages: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """The everyday sentences of these languages, kind by kind: statements, and where a language has them, requests."""
+    requests = {
+        each.name: tuple(table(each.name, "words").value("everyday_requests").strip().splitlines())
+        for each in languages_with("words", "everyday_requests")
+    }
+    return tuple(
+        kind for name in languages for kind in (everyday_sentences()[name], requests.get(name, ())) if kind
+    )
+
+
 def languages_of(text: str) -> tuple[str, ...]:
     """The names of the languages with everyday sentences that `text` may be in."""
     low = text.lower()

@@ -218,20 +218,16 @@ async def find_topic(store: TopicStore, scope: Scope, topic_id: str | None) -> T
     return current
 
 
-def tagged(topics: Iterable[TopicHead], tag: str) -> list[TopicHead]:
-    """Those of a thread's topics that carry the tag, which is compared as it is."""
-    return [topic for topic in topics if tag in topic.tags]
-
-
-async def topic_ids_tagged(store: TopicStore, scope: Scope, tag: str) -> frozenset[str]:
-    """The topic ids that turns of the scope's topics with this tag carry, those of topics merged into them included."""
+async def topic_ids_tagged(store: TopicStore, scope: Scope, tags: Collection[str]) -> frozenset[str]:
+    """The topic ids of turns of topics with one of these tags, those of topics merged into them included."""
     threads: dict[str, list[TopicHead]] = defaultdict(list)
     for topic in await store.topic_heads(scope):
         threads[topic.thread_id].append(topic)
     return frozenset(
         topic_id
         for topics in threads.values()
-        for topic in tagged(unmerged(topics), tag)
+        for topic in unmerged(topics)
+        if not set(tags).isdisjoint(topic.tags)
         for topic_id in topic.turns_of
     )
 

@@ -35,7 +35,7 @@ from memory_agent.domain import Topic
 from memory_agent.errors import BackendError, EmbedderUnavailable, StoreError, StoreUnavailable
 from memory_agent.ports import known_fingerprint
 from memory_agent.products import product
-from memory_agent.text.subjects import Subject, everyday_sentences, languages_of, subject_of
+from memory_agent.text.subjects import Subject, everyday_kinds, languages_of, subject_of
 from memory_agent.topics.index import LEAST_NORM, load_topic, opener_of, title_of, with_words
 
 if TYPE_CHECKING:
@@ -206,9 +206,9 @@ def without_direction(
 
 
 def chance_cosine(vector: NDArray[np.floating[Any]], everyday: Iterable[NDArray[np.floating[Any]]]) -> float:
-    """The mean cosine of a unit `vector`, shape (dimension,), with unrelated sentences of the nearest language; 0 without any.
+    """The mean cosine of a unit `vector`, shape (dimension,), with unrelated sentences of the nearest kind; 0 without any.
 
-    `everyday`: for each language the unit vectors of its sentences, shape (sentences, dimension).
+    `everyday`: for each kind the unit vectors of its sentences, shape (sentences, dimension).
     """
     return max((float((vectors @ vector).mean()) for vectors in everyday), default=0.0)
 
@@ -520,12 +520,10 @@ class TopicFolder:
         return await self.store.list_turns(topic.scope, topic_ids=topic.turns_of, limit=1, newest=True)
 
 
-async def _everyday(embedder: Embedder, languages: Sequence[str]) -> list[NDArray[np.float32]]:
-    """Vectors of unrelated sentences in these languages. The embedder remembers them."""
-    sentences = everyday_sentences()
-    return [
-        np.asarray(await embedder.embed(sentences[language], purpose="document")) for language in languages
-    ]
+async def _everyday(embedder: Embedder, languages: tuple[str, ...]) -> list[NDArray[np.float32]]:
+    """Vectors of unrelated sentences in these languages, kind by kind. The embedder remembers them."""
+    kinds = everyday_kinds(languages)
+    return [np.asarray(await embedder.embed(kind, purpose="document")) for kind in kinds]
 
 
 async def _names(embedder: Embedder, turns: Sequence[Turn]) -> dict[str, NDArray[np.float32]]:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import bisect
+import dataclasses
 import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memory_agent.checks import checked_tag
-from memory_agent.domain import TopicTurns
-from memory_agent.topics.index import count_turns, find_topic, newest, tagged, unmerged
+from memory_agent.domain import TopicTurns, Turn
+from memory_agent.topics.index import count_turns, find_topic, newest, unmerged
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
-    from memory_agent.domain import Scope, TopicDecayState, TopicHead, TopicSummary, Turn
-    from memory_agent.ports import Clock, DocumentStore
+    from memory_agent.domain import Scope, TopicDecayState, TopicHead, TopicSummary
+    from memory_agent.llm.summaries import Summarizer, Summed
+    from memory_agent.ports import Clock, DocumentStore, TokenCounter
 
 
 MemoryType = Literal["short-term", "transitioning", "long-term"]
@@ -75,6 +79,11 @@ def importance_of(topic: TopicHead | TopicDecayState) -> float:
 
 
 _DAY = 86_400.0
+_MESSAGE_TOKENS: Final = 4
+"""Of a message beside its content, in a chat API."""
+_EXTRACTED: Final = "in sentences taken from it"
+_MOST_EXTRACTED: Final = 200
+"""Turns that are looked through for sentences to quote: some milliseconds."""
 
 UNTITLED: Final = "(untitled)"
 """Of a topic whose users' turns were all forgotten, or one that is being made anew."""
@@ -126,9 +135,9 @@ class TopicReader:
     store: DocumentStore
     clock: Clock
     decay: DecaySettings
-    least: int
-    most: int
-    """How many turns of a topic `context` shows, at least (as far as there are any) and at most."""
+    counter: TokenCounter
+    extract: Summarizer[str | None, Summed]
+    """Takes sentences out of turns that neither fit nor are summarised yet."""
 
     async def topics(
         self, scope: Scope, *, include_archived: bool, tag: str | None = None
@@ -144,7 +153,8 @@ class TopicReader:
         current = newest(topic for topic in topics if not topic.archived)
         shown = [topic for topic in topics if include_archived or not topic.archived]
         if tag is not None:
-            shown = tagged(shown, checked_tag(tag))
+            wanted = checked_tag(tag)
+            shown = [topic for topic in shown if wanted in topic.tags]
         now = self.clock.now()
         shown.sort(key=lambda topic: (topic.archived, -self.decay.priority(topic, now), topic.id))
         on_page = shown[rows]
@@ -187,19 +197,54 @@ class TopicReader:
             **{name: getattr(topic, name) for name in ("tags", "archived", "set_importance", "absorbed")},
         )
 
-    async def context(self, scope: Scope, topic_id: str | None) -> list[dict[str, str]]:
-        """Messages for a model: the topic's summary as a system message, then the turns that it does not cover.
+    async def context(self, scope: Scope, topic_id: str | None, max_tokens: int) -> list[dict[str, str]]:
+        """Messages for a model: a system message, then the topic's turns, the whole history if it fits.
 
-        Of these the last `most`; where there are fewer than `least`, the topic's last `least` turns.
+        Of one that doesn't, the last turns; the system message has the summary of the others.
         """
         topic = await find_topic(self.store, scope, topic_id)
-        summary = _summary_of(topic)
-        covered = 0 if summary is None else summary.through
-        last = functools.partial(self.store.list_turns, scope, topic_ids=topic.turns_of, newest=True)
-        turns = await last(after_seq=covered, limit=self.most)
-        if len(turns) < self.least:
-            turns = await last(limit=self.least)
-        return [{"role": "system", "content": _introduction(topic)}, *map(_message, turns)]
+        of_it = functools.partial(self.store.list_turns, scope, topic_ids=topic.turns_of, newest=True)
+        room = int(max_tokens * (1 - self.counter.margin)) - _MESSAGE_TOKENS
+        turns = await of_it(limit=max(room // _MESSAGE_TOKENS, 1))
+        said = self._cut(f"The conversation is about: {topic.title or UNTITLED}", room // 2)
+        shown = self._last_that_fit(turns, room - self.counter.count(said))
+        if len(shown) < len(turns):
+            summary = _summary_of(topic)
+            covered = 0
+            if summary is not None:
+                covered = summary.through
+                kind = _EXTRACTED if summary.made_by.startswith("extractive") else "summarised"
+                said = self._cut(f"{said}\n\nWhat was said before, {kind}:\n{summary.text}", room // 2)
+            rest = room - self.counter.count(said)
+            shown = self._last_that_fit(turns, rest)
+            if shown[0].seq - 1 > covered and (
+                between := await of_it(after_seq=covered, through=shown[0].seq - 1, limit=_MOST_EXTRACTED)
+            ):
+                shown = self._last_that_fit(turns, rest - rest // 4)
+                between += [turn for turn in turns if between[-1].seq < turn.seq < shown[0].seq]
+                if made := (await self.extract.summarize(None, between)).text:
+                    when = "since" if covered else "before"
+                    said += self._cut(f"\n\nWhat was said {when}, {_EXTRACTED}:\n{made}", rest // 4)
+        return [{"role": "system", "content": said}, *map(_message, shown)]
+
+    def _last_that_fit(self, turns: Sequence[Turn], room: int) -> list[Turn]:
+        """The last of the turns that have `room` tokens at most as messages; of a longer last one the beginning."""
+        fit = list[Turn]()
+        for turn in reversed(turns):
+            left = room - _MESSAGE_TOKENS
+            room = left - self.counter.count(_message(turn)["content"])
+            if room < 0:
+                return fit or [dataclasses.replace(turn, content=self._cut(turn.shown, left))]
+            fit.insert(0, turn)
+        return fit
+
+    def _cut(self, text: str, tokens: int) -> str:
+        """`text`, or of one with more tokens the beginning and "…"."""
+        if self.counter.count(text) <= tokens:
+            return text
+        lengths = range(len(text))
+        longest = bisect.bisect_left(lengths, tokens, key=lambda n: self.counter.count(f"{text[:n]}…") + 1)
+        return f"{text[: max(longest - 1, 0)]}…"
 
     async def history(
         self, scope: Scope, topic_id: str | None, *, include_compressed: bool
@@ -215,15 +260,6 @@ class TopicReader:
 def _summary_of(topic: TopicHead) -> TopicSummary | None:
     """None for an empty one as well: of some turns no sentence is worth quoting."""
     return topic.summary if topic.summary is not None and topic.summary.text else None
-
-
-def _introduction(topic: TopicHead) -> str:
-    summary = _summary_of(topic)
-    if summary is None:
-        return f"The conversation so far is about: {topic.title or UNTITLED}"
-    extract = summary.made_by.startswith("extractive")
-    kind = "in sentences taken from it" if extract else "summarised"
-    return f"The conversation is about: {topic.title or UNTITLED}\n\nWhat was said before, {kind}:\n{summary.text}"
 
 
 def _message(turn: Turn) -> dict[str, str]:

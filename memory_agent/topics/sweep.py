@@ -26,12 +26,22 @@ from memory_agent.concurrency import Tries, overtaken
 from memory_agent.domain import PackedSize, Scope, Topic, TopicDecayState
 from memory_agent.errors import BackendError, InvalidInput, NotFound, StoreUnavailable, SweepRunning
 from memory_agent.products import product
-from memory_agent.topics.index import AnyTopic, find_topic, load_topic, newest, no_such_topic, unmerged
+from memory_agent.topics.index import (
+    LEAST_NORM,
+    AnyTopic,
+    find_topic,
+    load_topic,
+    newest,
+    no_such_topic,
+    unmerged,
+)
 from memory_agent.topics.projection import emptied
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
     from datetime import datetime
+
+    from numpy.typing import NDArray
 
     from memory_agent.domain import OldTurn
     from memory_agent.ports import Clock, DocumentStore
@@ -197,26 +207,43 @@ class Curator:
         raise overtaken(f"the topic {topic_id}")
 
 
-GROWN_TOGETHER: Final = 0.7
-"""The cosine of their meaning from which topics may be one: turns of one subject have some .3 with each other."""
+_SURE_MEANING: Final = 0.7
+"""The cosine of their meaning from which topics may be one, less what the thread's other topics have in common."""
 _SURE_WORDS: Final = 0.2
 """The cosine of their words from which they are merged: a model that hardly knows a language finds all of it alike."""
 
 
-def grown_together(topics: Sequence[Topic], *, least: float = GROWN_TOGETHER) -> list[tuple[Topic, Topic]]:
-    """Pairs of topics whose embeddings have a cosine of at least `least`, nearest first."""
+def grown_together(topics: Sequence[Topic], *, least: float = _SURE_MEANING) -> list[tuple[Topic, Topic]]:
+    """Pairs of a thread's topics that are alike in meaning, nearest first.
+
+    Of each pair the sum of all other topics, divided by the number of all, is taken away before their cosine is taken: two
+    people talk alike whatever they talk about, and so do all that somebody asks an assistant.
+    """
     by_model: dict[str, list[Topic]] = defaultdict(list)
     for topic in topics:
         if topic.embedded and topic.embedding.any():
             by_model[topic.embedder].append(topic)
     pairs = []
     for alike in by_model.values():
-        matrix = np.stack([topic.embedding.astype(np.float32) for topic in alike])
-        matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
-        cosines = np.triu(product(matrix, matrix), k=1)
+        cosines = _cosines_apart(np.stack([topic.embedding.astype(np.float32) for topic in alike]))
         near = np.argwhere(np.triu(cosines >= least, k=1))
         pairs += [(alike[i], alike[j], float(cosines[i, j])) for i, j in near]
     return [(one, other) for one, other, _ in sorted(pairs, key=lambda pair: -pair[2])]
+
+
+def _cosines_apart(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The cosine of each two rows a and b, both less m = (sum of all rows - a - b) / number of rows."""
+    count = len(rows)
+    products = product(rows, rows)
+    own = np.diag(products)
+    with_all = products.sum(axis=1)
+    # Written out, for there is one m for each pair: a·m, m·m, and from these (a - m)·(b - m) and |a - m|².
+    by_mean = (with_all[:, None] - own[:, None] - products) / count
+    pair = own[:, None] + own[None, :] + 2 * products
+    means = (with_all.sum() - 2 * (with_all[:, None] + with_all[None, :]) + pair) / count**2
+    lengths = np.sqrt(np.maximum(own[:, None] - 2 * by_mean + means, LEAST_NORM))
+    cosines: NDArray[np.float32] = (products - by_mean - by_mean.T + means) / (lengths * lengths.T)
+    return cosines
 
 
 def surely_one(topics: Sequence[Topic]) -> list[tuple[Topic, Topic]]:

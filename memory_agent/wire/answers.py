@@ -230,7 +230,7 @@ class TopicContext(Answer[list[dict[str, str]]]):
     """Context for going on with a topic."""
 
     messages: tuple[ChatMessage, ...]
-    """A system message with the topic's title and summary, then its recent turns."""
+    """A system message with the topic's title, and where the turns behind it are not all, with a summary."""
 
     @classmethod
     def of(cls, messages: list[dict[str, str]]) -> "TopicContext":

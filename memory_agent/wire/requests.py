@@ -143,6 +143,8 @@ class Fetch(Request):
     """What is sent besides the text: it as chat messages; as blocks, tier by tier; the ledger; the values, such as facts and turns."""
     scope: Reach | None = None
     """Whether the facts and turns of all the user's threads are recalled or this one's; default: the service's setting."""
+    tags: TagList = ()
+    """Only turns of topics that carry one of these are recalled; default: of any topic."""
 
 
 class Search(Request):

@@ -94,7 +94,7 @@ async def test_turns_join_the_topic_they_are_about(memory: MemoryAgent) -> None:
 @pytest.mark.nightly  # by day unit/topics/test_matching.py
 @embedded_only("about matching alone, which is the same on servers")
 async def test_topics_are_subjects(service: MemoryService) -> None:
-    """Unrelated questions each open one, returns find theirs again, and seven subjects in Korean are not two."""
+    """Unrelated questions each open one, also those that all ask for advice; returns find theirs again, and seven subjects in Korean are not two."""
     texts = {
         name: [line.rpartition(" | ") for line in text.strip().splitlines()]
         for name, text in tomllib.loads(SUBJECTS.read_text(encoding="utf-8")).items()
@@ -107,6 +107,7 @@ async def test_topics_are_subjects(service: MemoryService) -> None:
         turns = {turn.id: turn.topic_id for turn in await service.core.store.list_turns(memory.scope)}
         found[name] = [turns[turn.id] for turn in stored]
     assert len(set(found["unrelated"])) == 20
+    assert len(set(found["requests"])) >= 27
     subjects = [subject for subject, *_ in texts["english"]]
     returns = [
         found["english"][at] in found["english"][:at]
@@ -184,9 +185,13 @@ async def test_a_long_topic_is_compressed_and_read_as_before(open_service: OpenS
         assert (found.text, found.turn.compressed) == (LISBON[1], True)
         assert found.topic_id == stats.topic_id
         context = await memory.topic_context()
-        assert context[0]["role"] == "system"
-        assert "sentences taken from it" in context[0]["content"]
-        assert [message["content"] for message in context[1:]] == spoken(LISBON)[-stats.active_messages :]
+        assert context[0] == {"role": "system", "content": f"The conversation is about: {stats.topic_title}"}
+        assert [message["content"] for message in context[1:]] == spoken(LISBON)
+        # In less room the last turns whole, and of the others the summary.
+        context = await memory.topic_context(max_tokens=150)
+        assert "What was said before, in sentences taken from it:\n" in context[0]["content"]
+        assert [message["content"] for message in context[1:]] == spoken(LISBON)[-len(context) + 1 :]
+        assert 2 < len(context) < 1 + len(spoken(LISBON))
         # Where no sentence is worth quoting there is no summary, and nothing is left out for it.
         asking = service.agent("ann", "asking")
         await say(asking, LISBON[1:])
@@ -194,9 +199,9 @@ async def test_a_long_topic_is_compressed_and_read_as_before(open_service: OpenS
         stats = await asking.topic_stats()
         assert (stats.compressed_messages > 0, stats.has_summary) == (True, False)
         assert (stats.summary, stats.summary_made_by) == (None, None)
-        context = await asking.topic_context()
+        context = await asking.topic_context(max_tokens=100)
         assert "What was said before" not in context[0]["content"]
-        assert [message["content"] for message in context[1:]] == spoken(LISBON[1:])[-6:]
+        assert [message["content"] for message in context[1:]] == spoken(LISBON[1:])[-len(context) + 1 :]
 
 
 async def test_search_gives_the_same_answers_after_compression(open_service: OpenService) -> None:
@@ -253,7 +258,7 @@ async def test_a_model_summarises_what_is_new_on_top_of_what_it_said(
         assert len(asked) == 2
         assert "They plan a trip to Lisbon." in asked[1]
         assert LISBON[0] not in asked[1]
-        context = (await memory.topic_context())[0]["content"]
+        context = (await memory.topic_context(max_tokens=100))[0]["content"]
         assert context.startswith("The conversation is about: Lisbon in May\n")
         assert "summarised:\nThey plan trams on their trip to Lisbon." in context
         usage = service.usage
@@ -487,7 +492,7 @@ async def test_what_is_forgotten_is_in_no_topic(open_service: OpenService) -> No
         await memory.settle(timeout=60)
         topic = await memory.topic_stats(topic_id_of(ids[0]))
         assert "zebulon4711" in topic.opener
-        assert "zebulon4711" in (await memory.topic_context())[0]["content"]
+        assert "zebulon4711" in (await memory.topic_context(max_tokens=150))[0]["content"]
         secret = [
             turn.id
             for turn in await service.core.store.list_turns(memory.scope)
@@ -499,7 +504,8 @@ async def test_what_is_forgotten_is_in_no_topic(open_service: OpenService) -> No
         await memory.settle(timeout=60)
         stats = await memory.topic_stats()
         assert (stats.opener, stats.has_summary) == (LISBON[0][:80], True)
-        seen = [await memory.topics(), await memory.topic_context(), await memory.topic_history()]
+        contexts = [await memory.topic_context(), await memory.topic_context(max_tokens=150)]
+        seen = [await memory.topics(), *contexts, await memory.topic_history()]
         assert "zebulon4711" not in str(seen)
         assert ids[0] not in f"{seen}{await service.core.store.list_turns(memory.scope)}"
         assert await everything(memory) == spoken(LISBON)
@@ -528,7 +534,7 @@ async def test_forgetting_while_a_model_summarises_leaves_no_trace(
         await memory.forget([ids[0], turns[1].id])
         await memory.settle(timeout=60)
         assert "zebulon4711" not in str(await service.core.store.list_topics(memory.scope))
-        assert (await memory.topic_context())[0]["content"].endswith("They plan a trip.")
+        assert (await memory.topic_context(max_tokens=100))[0]["content"].endswith("They plan a trip.")
 
 
 # --- what a close look found ---------------------------------------------------------------------------------
@@ -613,7 +619,7 @@ async def test_another_model_leaves_summaries_and_waits_for_its_vectors(open_ser
 
 
 async def test_an_archived_topic_can_be_read_answered_and_forgotten_in(open_service: OpenService) -> None:
-    """What its summary does not cover is shown, packed or not; a reply brings it back; its summary is made anew."""
+    """Its whole history is shown, packed or not; a reply brings it back; its summary is made anew."""
     async with open_service(embedder=HashEmbedder(), **SMALL, **HASHED) as service:
         memory = service.agent("ann", "chat")
         stored = await memory.add_turns([{"role": "user", "content": f"{WORDS[0]} {n}"} for n in range(10)])
@@ -624,10 +630,8 @@ async def test_an_archived_topic_can_be_read_answered_and_forgotten_in(open_serv
         assert topic.summary is not None
         await memory.archive_topic(topic.id)
         await memory.restore_topic(topic.id)
-        turns = await service.core.store.list_turns(memory.scope, after_seq=topic.summary.through)
-        assert len(turns) == 6
         shown = [message["content"] for message in (await memory.topic_context())[1:]]
-        assert shown == [turn.content for turn in turns]
+        assert shown == await everything(memory)
         # A reply follows its question into it, and it is back.
         question = await memory.add_user_message(WORDS[1])
         await memory.settle(timeout=60)

@@ -40,7 +40,19 @@ def test_topics_are_one_if_meaning_and_words_say_so() -> None:
 def test_pairs_that_have_grown_together_are_named_nearest_first() -> None:
     """Of one model's vectors only, for another's cosines say nothing."""
     one, near, nearer = topic("a", 1, 0), topic("b", 0.8, 0.6), topic("c", 1, 0.1)
-    found = grown_together([one, near, nearer])
+    found = grown_together([one, near, nearer], least=0)
     assert [(x.id, y.id) for x, y in found] == [("a", "c"), ("b", "c"), ("a", "b")]
     other = topic("d", 1, 0, embedder="another")
     assert grown_together([one, other], least=-1) == []
+
+
+def test_what_all_topics_of_a_thread_have_in_common_makes_no_two_of_them_alike() -> None:
+    """Two people who greet each other and ask how it was: their topics have a cosine of .9, and are as many."""
+    own = np.eye(9, dtype=np.float32)
+    talks = [topic(name, *(3 * own[0] + own[number])) for number, name in enumerate("abcdefgh", start=1)]
+    cosine = float(talks[0].embedding @ talks[1].embedding) / float(talks[0].embedding @ talks[0].embedding)
+    assert cosine >= 0.9
+    assert grown_together(talks) == []
+    again = topic("i", *(3 * own[0] + 1.1 * own[1]))
+    assert [(x.id, y.id) for x, y in grown_together([*talks, again])] == [("a", "i")]
+    assert len(grown_together(talks[:2])) == 1, "without others nothing is known to be common"
