@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import tzinfo
 
+MAX_RETENTION_DAYS: Final = 36_500
 MAX_ID_CHARS: Final = 512
 MAX_CONTENT_CHARS: Final = 1_000_000
 MAX_ASKED_CHARS: Final = 8_000
@@ -165,6 +166,16 @@ def checked_timeout(value: object) -> float | None:
         return None
     if not is_number(value):
         raise InvalidInput(f"timeout is {value!r:.80}; pass seconds, or None to wait without end")
+    return value
+
+
+def checked_retention(value: object) -> float:
+    """`value` if it is a number of days above 0, a hundred years at most. Raises InvalidInput."""
+    if not is_number(value, 0, MAX_RETENTION_DAYS) or not value:
+        most = f"{MAX_RETENTION_DAYS:,}"
+        raise InvalidInput(
+            f"retention_days is {value!r:.80}; pass days above 0, at most {most}, or None for the setting"
+        )
     return value
 
 

@@ -36,7 +36,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from memory_agent.checks import at_home
+from memory_agent.checks import MAX_RETENTION_DAYS, at_home
 from memory_agent.domain import Preset, Reach, RecallPrice  # noqa: TC001 - pydantic reads it
 from memory_agent.errors import ConfigError
 from memory_agent.lazily import lazily
@@ -424,9 +424,12 @@ class MemoryConfig(ServerSettings, BaseSettings):
     retention_days: Annotated[
         float | None,
         Field(
-            gt=0, le=36_500, description="a number of days above 0; without it, nothing is forgotten by age"
+            gt=0,
+            le=MAX_RETENTION_DAYS,
+            description="a number of days above 0; without it, nothing is forgotten by age",
         ),
     ] = None
+    forget_facts: bool = False
     base_half_life_seconds: LongSeconds = 86_400.0
     max_half_life_seconds: LongSeconds = 2_592_000.0
     access_threshold_for_lt: Annotated[int, Field(ge=1, le=1_000_000)] = 5

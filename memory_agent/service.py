@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from memory_agent.adapters import Overrides, open_adapters
 from memory_agent.agent.agent import MemoryAgent
+from memory_agent.agent.arguments import checked_flag
 from memory_agent.agent.search import search_turns
-from memory_agent.checks import checked_id
+from memory_agent.checks import checked_id, checked_retention
 from memory_agent.clock import SystemClock
 from memory_agent.concurrency import Home, together
 from memory_agent.config import MemoryConfig
@@ -160,17 +161,21 @@ class Upkeep:
         self,
         *,
         dry_run: bool = False,
+        retention_days: float | None = None,
+        forget_facts: bool | None = None,
         progress: Callable[[SweepProgress], None] | None = None,
         each: Callable[[SweepAction], None] | None = None,
     ) -> SweepReport:
         """Archive (or delete, as `decay_policy` says) faded topics of all users, and forget turns past `retention_days`.
 
-        With `dry_run` nothing changes; `each` is called with everything that is done or would be. Interrupted, the
+        What is known from such turns stays, without their words, unless `forget_facts`. Both default to the settings. With `dry_run` nothing changes; `each` is called with everything that is done or would be. Interrupted, the
         next one goes on from there. Raises SweepRunning while another process sweeps.
         """
         return await self.core.sweeper.sweep(
             holder=f"{platform.node()}, process {os.getpid()}, run {new_id()}",
             dry_run=dry_run,
+            retention_days=None if retention_days is None else checked_retention(retention_days),
+            forget_facts=None if forget_facts is None else checked_flag("forget_facts", forget_facts),
             progress=progress,
             each=each,
         )

@@ -28,7 +28,7 @@ from memory_agent.cli.options import (
 )
 from memory_agent.cli.output import in_words, line, many, note, picked, print_json, print_whole, say, when
 from memory_agent.cli.status import NO_TIMEOUT, PATIENCE, settled, tell_what_is_owed
-from memory_agent.domain import UNNAMED, Reach, Scope  # Reach is read when the command is declared
+from memory_agent.domain import PERSON, UNNAMED, Reach, Scope  # Reach is read when the command is declared
 from memory_agent.errors import TurnsParked
 from memory_agent.facts.edits import typed_value
 from memory_agent.facts.fold import Folded, document_of
@@ -429,7 +429,7 @@ def _one_line(text: str) -> str:
 def _origin(sources: Iterable[FactSource], *, here: str | None = None) -> list[str]:
     """The newest of a fact's sources: a person, or the words of a turn; and its thread, unless that is `here` or it is None."""
     source = max(sources, key=lambda source: source.said_at)
-    words = ["person"]
+    words = ["person" if source.extractor == PERSON else "a turn that is gone"]
     if source.turn_id is not None:
         quote = shortened(source.quote or "", _QUOTE_CHARS)
         words = [*([f'"{quote}"'] if quote else []), f"turn {source.turn_id}"]

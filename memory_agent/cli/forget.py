@@ -157,9 +157,12 @@ async def sweep(
     dry_run: bool = flag("--dry-run", "Only list what would be done; nothing changes."),
     list_actions: bool = flag("--list", "List what is done, one line each."),
     quiet: bool = flag("--quiet -q", "Print nothing unless something went wrong, for cron."),
+    retention_days: float | None = option("--retention-days", "Instead of the setting.", metavar="DAYS"),
+    forget_facts: bool = flag("--forget-facts", "Forget what is known from those turns as well."),
 ) -> int:
     """Let faded topics of all users go, and forget turns past retention_days. For cron; see config/crontab.example.
 
+    Facts stay, without the words of the turns that go, unless --forget-facts or the setting says otherwise.
     A thread with more than max_topics topics loses those whose priority fell below 0.05, never the current
     one: decay_policy says whether they are archived (`topic restore` brings them back) or deleted for good.
 
@@ -171,12 +174,13 @@ async def sweep(
 
     Examples:
         memory-agent sweep --dry-run
-        memory-agent sweep --quiet
+        memory-agent sweep --quiet --retention-days 90
         memory-agent sweep --list --json | jq .report
     """
     if quiet and (dry_run or list_actions):
         raise typer.BadParameter("--quiet prints nothing and --dry-run and --list do: choose one")
     listed, as_json = list_actions or dry_run, where.as_json
+    asked: dict[str, Any] = {"retention_days": retention_days, "forget_facts": forget_facts or None}
     actions: list[SweepAction] = []
     check_goes_on = _cancelled_by_signals()
     try:
@@ -195,7 +199,7 @@ async def sweep(
 
             # Sweeping needs no worker; the last passes of what it erases are due later than this command lives.
             async with opened(where.data_dir) as service:
-                report = await service.sweep(dry_run=dry_run, progress=progress, each=each)
+                report = await service.sweep(dry_run=dry_run, progress=progress, each=each, **asked)
             moved(report.topics)
     except asyncio.CancelledError:
         complain(f"interrupted; {'nothing was changed' if dry_run else 'the next sweep goes on from there'}")
@@ -278,6 +282,7 @@ def print_report(report: SweepReport) -> None:
             ("topics archived", f"{report.archived:,}"),
             ("topics deleted", f"{report.deleted:,}"),
             ("turns forgotten", f"{report.forgotten:,}"),
+            ("facts from them", "forgotten with them" if report.forget_facts else "kept"),
             ("compressed", "" if report.dry_run else compressed),
             ("failed", f"{report.failed:,}"),
             ("threads skipped", f"{report.skipped:,}"),

@@ -16,6 +16,7 @@ from memory_agent.checks import (
     at_offset,
     checked_id,
     checked_metadata,
+    checked_retention,
     checked_tag,
     checked_text,
     checked_time,
@@ -63,10 +64,14 @@ _CHECKS: Final[dict[str, Callable[[Any], Any]]] = {
     "now": lambda now: at_offset(*time_and_offset("now", now, None)),
     **{name: partial(arguments.checked_count, name) for name in ("top_k", "max_tokens")},
     **{name: partial(arguments.checked_choice, name) for name in ("preset", "price", "scope")},
-    **{name: partial(arguments.checked_flag, name) for name in ("useful", "window", "whole")},
+    **{
+        name: partial(arguments.checked_flag, name)
+        for name in ("useful", "window", "whole", "dry_run", "forget_facts")
+    },
     **dict.fromkeys(("archived", "include_compressed"), bool),
     "user_message": partial(checked_text, "user_message", max_chars=MAX_CONTENT_CHARS),
     "tag": checked_tag,
+    "retention_days": checked_retention,
     "metadata": checked_metadata,
     "participants": checked_participants,
     "turn_ids": checked_turn_ids,

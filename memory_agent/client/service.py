@@ -246,7 +246,8 @@ class ServiceClient(Asking):
     async def sweep(self, asked: Asked) -> SweepReport:
         """Cancelled, the service's sweep ends, and the next one goes on from there."""
         progress, each = asked["progress"], asked["each"]
-        call = self._call("POST sweep", {"dry_run": bool(asked["dry_run"])}, requests.Sweep)
+        given = {name: asked[name] for name in requests.Sweep.model_fields if asked[name] is not None}
+        call = self._call("POST sweep", given, requests.Sweep)
         async with self.connection.stream(call, {}) as frames:
             async for frame in frames:
                 if frame.event == "report":

@@ -7,13 +7,13 @@ what others brought about.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memory_agent.domain.base import Counts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
 FactOp = Literal["set", "add", "remove", "retract", "revert"]
@@ -122,7 +122,7 @@ class FactChange:
     its place in the fold: that of its turn's `seq`, or behind the last turn that was there when the edit was made. So
     what a turn states counts from when the turn was stored, however late it is extracted, and an edit outranks every
     turn before it. `turn_id` is None for edits. `turns` are all turns that were in view when it was made, its own among
-    them: forgetting one of them forgets it.
+    them: forgetting one of them forgets it, unless its facts are kept (`without`).
     `generation`: one in which all turns of a thread were extracted again ("": each was when it was new). A change counts once its own does.
     `seq` rises in the order of appends within the thread; 0 until stored. `idempotency_key` is the caller's name for an
     edit; no other change of the thread has it.
@@ -143,6 +143,17 @@ class FactChange:
     """Of the scope that it was read from; ignored when it is stored."""
     seq: int = 0
     idempotency_key: str | None = None
+
+    def without(self, turn_ids: Collection[str]) -> FactChange:
+        """The change once these turns are gone and its facts stay: nothing in it names or quotes one of them."""
+        own = self.turn_id in turn_ids
+        return replace(
+            self,
+            turn_id=None if own else self.turn_id,
+            turns=tuple(turn_id for turn_id in self.turns if turn_id not in turn_ids),
+            events=tuple(replace(event, quote=None) for event in self.events) if own else self.events,
+            refused=(),  # which may quote whatever was in view
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -168,7 +179,7 @@ class FactsDocument:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FactSource:
-    """Source of a fact: the turn with the quoted span, or (`turn_id=None`) a person's edit."""
+    """Source of a fact: the turn with the quoted span; a person's edit (without a turn), or a turn that is gone."""
 
     turn_id: str | None
     thread_id: str

@@ -166,7 +166,10 @@ KeyedKind = Literal["edit", "session"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Erasure:
-    """A forget call as owed work. `turn_ids=None`: every turn of `scope` whose id sorts before `before_id`."""
+    """A forget call as owed work. `turn_ids=None`: every turn of `scope` whose id sorts before `before_id`.
+
+    `keeps_facts`: facts that were stated in the turns go on without them, and without their words.
+    """
 
     id: str
     scope: Scope
@@ -175,6 +178,7 @@ class Erasure:
     due_at: datetime
     swept: bool = False
     """True once everything was erased; the last pass, when no old lease can be live any more, is still to come."""
+    keeps_facts: bool = False
 
 
 TierState = Literal["erased", "owed", "operator"]
@@ -211,6 +215,7 @@ class ErasureReceipt:
     turns: tuple[str, ...]
     before_id: str
     state: ReceiptState = "owed"
+    keeps_facts: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -353,6 +358,7 @@ class Hasher:
             thread=None if scope.thread_id is None else self.thread(scope.user_id, scope.thread_id),
             turns=tuple(map(self.turn, erasure.turn_ids or ())),
             before_id=erasure.before_id,
+            keeps_facts=erasure.keeps_facts,
         )
 
     def _hash(self, kind: str, text: str) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-Heads = dict[str, tuple[int, int]]
+Heads = dict[str, tuple[int, int, int]]
 """See `FactStore.fact_heads`."""
 
 _MANY_CHANGES: Final = 200
@@ -124,7 +124,7 @@ class FactDocuments:
             history = await self._grown(scope, history, heads) if history and history.changes else None
             if history is None or dropped != self._dropped:
                 changes = await self._store.fact_changes(scope) if heads else []
-                history = _History(heads=heads_of(changes), changes=changes)
+                history = _History(heads=heads_of(changes, heads), changes=changes)
             self._histories.pop(scope, None)
             if history.changes and dropped == self._dropped:
                 self._histories[scope] = history
@@ -141,14 +141,14 @@ class FactDocuments:
         """What is kept of one thread with the changes since; None of several threads, and where others are gone."""
         if len(heads) != 1 or kept.heads.keys() != heads.keys():
             return None
-        ((thread_id, (count, number)),) = kept.heads.items()
+        ((thread_id, (count, number, stripped)),) = kept.heads.items()
         thread = Scope(user_id=scope.user_id, thread_id=thread_id)
         found = await self._store.fact_changes(thread, after_seq=number - 1)
         new = [change for change in found[1:] if change.seq <= heads[thread_id][1]]
         # Numbers begin at 1 again where a thread was forgotten and nothing of it is left: then another change has the last one's.
         # If that is still there, with so many new ones and no more than these, those before are the same.
         last = max(kept.changes, key=lambda change: change.seq)
-        if found[:1] != [last] or not new or count + len(new) != heads[thread_id][0]:
+        if found[:1] != [last] or not new or heads[thread_id][::2] != (count + len(new), stripped):
             return None
         # All of a user are in the order in which they were recorded, which a clock put back may part from their numbers.
         times = [change.recorded_at for change in (kept.changes[-1], *new)]
@@ -252,10 +252,11 @@ def _apart(record: FactRecord) -> FactRecord:
     return dataclasses.replace(record, **own) if own else record
 
 
-def heads_of(changes: Sequence[FactChange]) -> Heads:
-    """The heads of the threads that these are all changes of."""
+def heads_of(changes: Sequence[FactChange], before: Heads) -> Heads:
+    """The heads of the threads that these are all changes of. `before`: as they were before these were read."""
     heads: Heads = {}
     for change in changes:
-        count, last = heads.get(change.thread_id, (0, 0))
-        heads[change.thread_id] = count + 1, max(last, change.seq)
+        count, last, _ = heads.get(change.thread_id, (0, 0, 0))
+        stripped = before.get(change.thread_id, (0, 0, 0))[2]
+        heads[change.thread_id] = count + 1, max(last, change.seq), stripped
     return heads

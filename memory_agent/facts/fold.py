@@ -230,7 +230,7 @@ def steps_of(changes: Sequence[FactChange], as_of: datetime | None = None) -> It
 
 def of_nobody(change: FactChange, event: FactEvent) -> bool:
     """True of an edit that people made before anybody was known."""
-    return not event.subject and change.turn_id is None
+    return not event.subject and change.kind == "edit"
 
 
 def _usual(counted: Sequence[FactChange]) -> str:
@@ -241,7 +241,7 @@ def _usual(counted: Sequence[FactChange]) -> str:
     for change in counted:
         for event in change.events:
             if event.op in _STATING and not of_nobody(change, event):
-                return UNNAMED if change.turn_id is None else person_key(event.subject)
+                return UNNAMED if change.kind == "edit" else person_key(event.subject)
     return UNNAMED
 
 
@@ -457,7 +457,8 @@ def _cuts(steps: Sequence[Step]) -> dict[Mark, Place]:
 
 def _met_again(telling: _Telling, source: FactSource, confidence: float) -> None:
     """The same was said once more; but what one turn says several times makes nothing surer."""
-    if source.turn_id is None or all(source.turn_id != other.turn_id for other in telling.sources):
+    said = {(other.turn_id, other.said_at) for other in telling.sources}
+    if source.extractor == PERSON or (source.turn_id, source.said_at) not in said:
         telling.sources.append(source)
         telling.confidence = surer(telling.confidence, confidence)
 

@@ -485,7 +485,7 @@ class Reextractor:
         counts = dataclasses.replace(
             self._counts(turn.scope, generation), seq=max((change.seq for change in changes), default=0) + 1
         )
-        return [*(change for change in changes if change.turn_id is None or change.at < before), counts]
+        return [*(change for change in changes if change.kind != "extraction" or change.at < before), counts]
 
     async def _switch(self, thread: Scope, turns: Sequence[Turn] = ()) -> None:
         """Let the new generation count if no turn but these is still to be read. Idempotent."""

@@ -74,7 +74,7 @@ async def _would_erase(page: Page) -> dict[str, int]:
     return {
         "threads": len(threads),
         "turns": sum(thread.turns for thread in threads),
-        "fact_changes": sum(count for count, _ in heads.values()),
+        "fact_changes": sum(count for count, *_ in heads.values()),
         "topics": len(await store.topic_heads(scope)),
         "search_rows": await store.count_rows(scope.user_id, limit=10_000_000),
     }

@@ -472,11 +472,11 @@ class FactStore(Protocol):
         Of equal `recorded_at` by thread and `seq`. `keys`: only the changes with these keys. All kinds and generations.
         """
 
-    async def fact_heads(self, scope: Scope) -> dict[str, tuple[int, int]]:
-        """Of each thread in the scope that has changes, how many and the highest `seq` of them.
+    async def fact_heads(self, scope: Scope) -> dict[str, tuple[int, int, int]]:
+        """Of each thread in the scope that has changes: how many, the highest `seq`, and how often words were taken out of them.
 
         Numbers are given again only after `erase_remains` of a thread of which nothing is left, minutes after its changes went. So
-        where both are what they were within these, the changes are the same.
+        where all are what they were within these, the changes are the same.
         """
 
     async def drop_generation(self, scope: Scope, generation: str) -> int:

@@ -175,13 +175,13 @@ async def resume_worker(api: OpenApi, _: WritingOperator) -> Response:
 async def sweep(api: OpenApi, _: WritingOperator, body: Sweep | None = None) -> Response:
     """Let faded topics of all users go, and forget turns past the retention age. For a key for all tenants.
 
-    Answers as server-sent events, each with JSON as `data`: `progress`, `action` for everything that is done (or would be,
+    What is known from such turns stays, without their words, unless `forget_facts`. Answers as server-sent events, each with JSON as `data`: `progress`, `action` for everything that is done (or would be,
     with `dry_run`), and at the end `report`, or `problem`. Whoever hangs up before ends the sweep; the next one goes on.
     """
-    return await event_source(_swept(api, dry_run=body is not None and body.dry_run))
+    return await event_source(_swept(api, body or Sweep()))
 
 
-async def _swept(api: Api, *, dry_run: bool) -> AsyncGenerator[str, None]:
+async def _swept(api: Api, asked: Sweep) -> AsyncGenerator[str, None]:
     """A sweep as a task, and what it tells; closing this ends the sweep in order, and the next one goes on from there."""
     told: asyncio.Queue[str | None] = asyncio.Queue()
 
@@ -189,7 +189,7 @@ async def _swept(api: Api, *, dry_run: bool) -> AsyncGenerator[str, None]:
         told.put_nowait(_frame(name, model.model_dump_json()))
 
     sweep = api.service.sweep(
-        dry_run=dry_run,
+        **asked.model_dump(),
         progress=lambda so_far: tell("progress", answers.SweepProgress.of(so_far)),
         each=lambda action: tell("action", answers.TenantAction.of(action)),
     )

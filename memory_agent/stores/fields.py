@@ -400,6 +400,7 @@ ERASURE: Final = Fields(
         "before_id": _TEXT,
         "due_at": _TIME,
         "swept": _FLAG,
+        "keeps_facts": _FLAG.or_absent(bool),
     },
     names={"id": "_id"},
 )
@@ -415,6 +416,7 @@ RECEIPT: Final = Fields(
         "turns": _LIST,
         "before_id": _TEXT,
         "state": _TEXT,
+        "keeps_facts": _FLAG.or_absent(bool),
     },
     names={"id": "_id"},
 )

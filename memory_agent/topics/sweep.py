@@ -17,7 +17,7 @@ import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
@@ -288,6 +288,7 @@ class SweepSettings:
     max_topics: int
     decay_policy: Policy
     retention_days: float | None
+    forget_facts: bool
     lease_seconds: float
     decay: DecaySettings
 
@@ -333,6 +334,8 @@ class SweepReport:
     failed: int
     skipped: int
     owed: tuple[str, ...]
+    forget_facts: bool = False
+    """True if facts go with the turns that they were stated in; else they stay."""
 
     @property
     def whole(self) -> bool:
@@ -393,16 +396,21 @@ class Sweeper:
         *,
         holder: str,
         dry_run: bool = False,
+        retention_days: float | None = None,
+        forget_facts: bool | None = None,
         progress: Callable[[SweepProgress], None] | None = None,
         each: Callable[[SweepAction], None] | None = None,
     ) -> SweepReport:
         """Sweep everybody once, or with `dry_run` only say what that would do.
 
-        `holder`: who is sweeping, in words for whoever finds the lease taken, and unlike every other's. `progress`
+        `retention_days`, `forget_facts`: instead of the settings. `holder`: who is sweeping, in words for whoever finds the lease taken, and unlike every other's. `progress`
         is called after each page, `each` with every action once it is done. A dry run takes no lease and changes
         nothing. Raises SweepRunning while another sweep holds the lease.
         """
-        run = _Run(self, holder, dry_run=dry_run, progress=progress, each=each)
+        given = {"retention_days": retention_days, "forget_facts": forget_facts}
+        chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        asked = dataclasses.replace(self, settings=dataclasses.replace(self.settings, **chosen))
+        run = _Run(asked, holder, dry_run=dry_run, progress=progress, each=each)
         async with run.foreseen() if dry_run else run.leased():
             await run.sweep_topics()
             await run.sweep_ages()
@@ -454,6 +462,7 @@ class _Run:
             started_at=self._now,
             seconds=(self._sweeper.clock.now() - self._now).total_seconds(),
             packed=self._packed,
+            forget_facts=self._settings.forget_facts,
             owed=tuple(sorted(self._owed)),
             **{name: counts[name] for name in ("threads", "topics", "failed", "skipped")},
             **{name: counts[deed] for name, deed in done.items()},
@@ -700,7 +709,8 @@ class _Run:
             self._tell()
 
     async def _forget(self, scope: Scope, ids: Sequence[str]) -> set[str]:
-        receipt = await self._sweeper.forgetter.forget(scope, ids)
+        keeps = not self._settings.forget_facts
+        receipt = await self._sweeper.forgetter.forget(scope, ids, keeps_facts=keeps)
         self._owed.update(receipt.owed)
         return set(ids)
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import ConfigDict, Field, StrictBool
 
 from memory_agent import domain as values
-from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, MAX_TAG_CHARS
+from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, MAX_RETENTION_DAYS, MAX_TAG_CHARS
 from memory_agent.domain import STAGES, Detail, GivenRole, Preset, Reach, RecallPrice, Stage
 from memory_agent.wire.base import GivenObject, GivenValue, Path, PathOrAll, Request, SaidAt, Time
 
@@ -200,11 +200,15 @@ class Settle(Request):
 
 
 class Sweep(Request):
-    """A sweep of faded topics, or its dry run."""
+    """A sweep of faded topics and old turns, or its dry run. What is null is as the service's settings say."""
 
-    model_config = example({"dry_run": True})
+    model_config = example({"dry_run": True, "retention_days": 90})
 
     dry_run: StrictBool = False
+    retention_days: Annotated[float, Field(strict=True, gt=0, le=MAX_RETENTION_DAYS)] | None = None
+    """Age from which turns are forgotten."""
+    forget_facts: StrictBool | None = None
+    """With what is known from them; else that stays, without their words."""
 
 
 # --- sessions ------------------------------------------------------------------------------------------------
@@ -372,6 +376,7 @@ class GivenReceipt(Request):
     turns: Annotated[tuple[Name, ...], Field(max_length=MAX_TURNS, fail_fast=True)] = ()
     before_id: Id
     state: Literal["owed", "swept", "erased", "operator"] = "owed"
+    keeps_facts: StrictBool = False
 
     def domain(self) -> values.ErasureReceipt:
         """The receipt."""

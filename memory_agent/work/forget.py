@@ -166,10 +166,11 @@ class Forgetter:
         *,
         missing_ok: bool = True,
         before_id: str | None = None,
+        keeps_facts: bool = False,
     ) -> ForgetReceipt:
         """Forget these turns of the scope, or (None) all that it holds at this moment.
 
-        Returns when nothing of it can be read any more; `receipt.owed` names what could not be reached yet.
+        `keeps_facts`: what is known from these turns stays, without their words. Returns when nothing of it can be read any more; `receipt.owed` names what could not be reached yet.
         Raises InvalidInput for an empty or oversized list and, unless `missing_ok`, NotFound if the scope has no turn
         of one of the ids; nothing is erased then.
         """
@@ -191,6 +192,7 @@ class Forgetter:
             turn_ids=checked,
             before_id=before_id or new_id(),
             due_at=now + self.lease,
+            keeps_facts=keeps_facts,
         )
         await self.store.put_erasure(erasure)
         await self.store.put_receipt((await self.hasher()).receipt(erasure, at=now))
@@ -415,7 +417,7 @@ class Forgetter:
             while turns := await self.store.list_turns(thread, after_seq=after, limit=_BATCH):
                 found = [turn.id for turn in turns if hasher.turn(turn.id) in gone]
                 if found:
-                    await self.forget(thread, found)
+                    await self.forget(thread, found, keeps_facts=receipt.keeps_facts)
                     calls += 1
                 after = turns[-1].seq
         return calls

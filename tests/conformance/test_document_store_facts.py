@@ -26,12 +26,12 @@ async def test_heads_tell_whether_changes_came_or_went(store: DocumentStore) -> 
     assert await store.fact_heads(SCOPE.user) == {}
     for scope, key in ((SCOPE, "a"), (SCOPE, "b"), (other, "a"), (stranger, "a")):
         assert await store.append_fact_change(scope, a_change(key=key, generation="g" if key == "b" else ""))
-    assert await store.fact_heads(SCOPE.user) == {"t1": (2, 2), "t2": (1, 1)}
-    assert await store.fact_heads(SCOPE) == {"t1": (2, 2)}
+    assert await store.fact_heads(SCOPE.user) == {"t1": (2, 2, 0), "t2": (1, 1, 0)}
+    assert await store.fact_heads(SCOPE) == {"t1": (2, 2, 0)}
     assert await store.drop_generation(SCOPE, "g") == 1
-    assert await store.fact_heads(SCOPE) == {"t1": (1, 1)}
+    assert await store.fact_heads(SCOPE) == {"t1": (1, 1, 0)}
     assert await store.append_fact_change(SCOPE, a_change(key="c"))
-    assert await store.fact_heads(SCOPE) == {"t1": (2, 3)}
+    assert await store.fact_heads(SCOPE) == {"t1": (2, 3, 0)}
 
 
 async def test_gives_changes_back_in_order(store: DocumentStore) -> None:

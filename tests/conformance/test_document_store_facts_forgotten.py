@@ -5,7 +5,17 @@ from datetime import timedelta
 
 import pytest
 
-from memory_agent.domain import ErasedCounts, Erasure, ExtractionCost, FactsDocument, Scope, Turn, new_id
+from memory_agent.domain import (
+    ErasedCounts,
+    Erasure,
+    ExtractionCost,
+    FactEvent,
+    FactsDocument,
+    RefusedFact,
+    Scope,
+    Turn,
+    new_id,
+)
 from memory_agent.ports import DocumentStore
 
 from .values import (
@@ -253,3 +263,51 @@ async def check_remains(store: DocumentStore) -> None:
     for asked, times in ((T2, 0), (SCOPE.user, 1), (None, 2)):
         cost = (await store.status(asked, now=NOW)).extraction
         assert cost == sum([COST] * times, ExtractionCost())
+
+
+# --- facts that stay -----------------------------------------------------------------------------------------
+async def test_facts_go_on_without_the_words_of_their_turns(store: DocumentStore) -> None:
+    """Where an erasure keeps them: no change names or quotes the turn, none goes, and caches elsewhere are void."""
+    gone, stays = await stored(store, SCOPE, "I am Ada", "I like tea")
+    [elsewhere] = await stored(store, T2, "Ada is my name")
+    quoted = FactEvent(op="set", path=("name",), value="Ada", quote="I am Ada")
+    refused = (RefusedFact(path="x", said="I am Ada", quote="I am Ada", reason="why"),)
+    before = {
+        SCOPE: [
+            a_change(gone.id, events=(quoted,), refused=refused),
+            a_change(stays.id, seen=[gone.id], events=(quoted,), refused=refused),
+            a_change(None),
+        ],
+        T2: [a_change(elsewhere.id, seen=[gone.id], refused=refused), a_change(elsewhere.id, key="other")],
+        EVE: [a_change("of eve", refused=refused)],
+    }
+    for scope, changes in before.items():
+        for change in changes:
+            assert await store.append_fact_change(scope, change)
+    document = await with_document(store, SCOPE)
+    erasure = replace(an_erasure(SCOPE, [gone.id]), keeps_facts=True)
+    await store.put_erasure(erasure)
+    assert await store.due_erasures(NOW, limit=5) == [erasure]
+    assert (await erased(store, erasure)).fact_changes == 0
+    for scope, changes in before.items():
+        after = await store.fact_changes(scope)
+        expected = [replace(change, seq=1 + at) for at, change in enumerate(changes)]
+        touched = [gone.id in change.turns for change in changes]
+        assert after == [
+            replace(change.without([gone.id]) if mine else change, thread_id=str(scope.thread_id))
+            for change, mine in zip(expected, touched, strict=True)
+        ]
+    [first, second, _] = await store.fact_changes(SCOPE)
+    assert (first.turn_id, first.turns, first.events[0].quote, first.refused) == (None, (), None, ())
+    assert (second.turn_id, second.turns, second.events[0].quote) == (stays.id, (stays.id,), "I am Ada")
+    assert await store.load_facts(SCOPE) == document
+    heads = await store.fact_heads(SCOPE.user)
+    assert {thread: head[:2] for thread, head in heads.items()} == {"t1": (3, 3), "t2": (2, 2)}
+    assert min(head[2] for head in heads.values()) > 0
+    assert (await store.fact_heads(EVE))["t1"] == (1, 1, 0)
+    assert [turn.pending for turn in await store.list_turns(SCOPE.user)] == [(), ()]
+    # The last pass finds nothing that would be of a turn which is gone, and the thread goes with all of it.
+    await store.sweep_orphans(SCOPE, stubs_before=NOW + DAY, now=NOW + DAY)
+    assert len(await store.fact_changes(SCOPE)) == 3
+    await erased(store, an_erasure(SCOPE))
+    assert await store.fact_changes(SCOPE) == []

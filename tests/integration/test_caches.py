@@ -167,7 +167,7 @@ async def test_facts_kept_by_a_process_do_not_come_back_where_their_numbers_are_
         await store.erase_remains(memory.scope.user, before_id=new_id())
         for name in ("one", "two"):
             await memory.set_fact(name, "new")
-        assert await store.fact_heads(memory.scope) == {"chat": (2, 2)}
+        assert await store.fact_heads(memory.scope) == {"chat": (2, 2, 0)}
         for scope in (memory.scope, memory.scope.user):
             assert (await elsewhere.current(scope)).people == {"user": {"one": "new", "two": "new"}}
             assert [one.path for one in (await elsewhere.known(scope)).records] == [("one",), ("two",)]

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from memory_agent import MemoryConfig, MemoryService
+from memory_agent.cli.opening import share
 from tests.servers.forks import forks
 from tests.servers.ollama_script import ScriptedOllama
 from tests.servers.openai_script import Reply, ScriptedOpenAI
@@ -158,3 +163,26 @@ def test_search_tells_why_by_person_by_date_and_word_by_word(tmp_path: Path) -> 
     assert "10 kilometres" in how_far[1]
     assert any("matches the question word by word" in line for line in how_far)
     assert "'detail': " in said
+
+
+async def test_cleanup_forgets_what_is_old_and_keeps_facts(tmp_path: Path) -> None:
+    """First it says what would go; then that goes, by the service that has the folder, or without one."""
+    words = ("--data-dir", str(tmp_path / "data"))
+    async with MemoryService(MemoryConfig(data_dir=tmp_path / "data")) as service, AsyncExitStack() as stack:
+        memory = service.agent("user_123", "thread_abc")
+        long_ago = datetime.now(UTC) - timedelta(days=100)
+        await memory.update_memory("I'm John, I work as a nurse.", "Hello John.", timestamp=long_ago)
+        await memory.update_memory("I live in Lisbon.", "Lovely.")
+        await memory.settle(timeout=60)
+        await share(service, stack)
+        said = await asyncio.to_thread(run, "cleanup.py", *words, folder=tmp_path)
+        assert "older than 90 days: 2 turns of user_123, thread_abc" in said
+        assert len((await memory.history()).turns) == 4
+        said = await asyncio.to_thread(run, "cleanup.py", *words, "--yes", folder=tmp_path)
+        assert "forgotten: 2 turns of user_123, thread_abc" in said
+        assert (
+            "user_123: 2 turns, facts {'name': 'John', 'occupation': 'nurse', 'location': 'Lisbon'}" in said
+        )
+    said = run("cleanup.py", *words, "--yes", "--days", "0.000001", "--forget-facts", folder=tmp_path)
+    assert "facts from them: forgotten, too" in said
+    assert "user_123: 0 turns, facts {'name': 'John', 'occupation': 'nurse'}" in said

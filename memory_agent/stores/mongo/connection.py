@@ -488,8 +488,11 @@ async def read_all(cursor: Any) -> list[dict[str, Any]]:
     return documents
 
 
-async def united(*parts: tuple[Any, ...]) -> list[list[dict[str, Any]]]:
-    """Results of each part, a collection with the stages of a pipeline: one after the other in this order, all in one command."""
+async def united(*parts: tuple[Any, ...], **options: Any) -> list[list[dict[str, Any]]]:
+    """Results of each part, a collection with the stages of a pipeline: one after the other in this order, all in one command.
+
+    `options`: of the first, such as `hint`.
+    """
     pipelines = [[*stages, {"$set": {"part": number}}] for number, (_, *stages) in enumerate(parts)]
     first, *others = (collection for collection, *_ in parts)
     behind = [
@@ -497,6 +500,8 @@ async def united(*parts: tuple[Any, ...]) -> list[list[dict[str, Any]]]:
         for other, pipeline in zip(others, pipelines[1:], strict=True)
     ]
     found: list[list[dict[str, Any]]] = [[] for _ in parts]
-    for document in await read_all(first.aggregate([*pipelines[0], *behind], batchSize=_READ_AT_ONCE)):
+    for document in await read_all(
+        first.aggregate([*pipelines[0], *behind], batchSize=_READ_AT_ONCE, **options)
+    ):
         found[document.pop("part")].append(document)
     return found

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from pymongo import DeleteMany, UpdateOne
+from pymongo import DeleteMany, ReplaceOne, UpdateOne
 from pymongo.errors import DuplicateKeyError
 
 from memory_agent.concurrency import Tries, overtaken
-from memory_agent.domain import FactsDocument
+from memory_agent.domain import FactsDocument, Scope
 from memory_agent.errors import InvalidInput
 from memory_agent.stores.codec import thread_of
 from memory_agent.stores.fields import CHANGE, COST
@@ -24,6 +24,7 @@ from memory_agent.stores.mongo.connection import (
     MongoConnection,
     bounded,
     read_all,
+    united,
     violated_keys,
 )
 from memory_agent.stores.mongo.documents import change_document, facts_document, facts_fields, scope_filter
@@ -31,7 +32,7 @@ from memory_agent.stores.mongo.documents import change_document, facts_document,
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from memory_agent.domain import ExtractionCost, FactChange, Scope
+    from memory_agent.domain import ExtractionCost, FactChange
     from memory_agent.stores.mongo.connection import Document
 
 
@@ -61,6 +62,31 @@ class MongoFacts(MongoConnection):
         deleted = await self._fact_events.bulk_write(gone, ordered=False)
         await self._reset_facts(user_id, highest)
         return int(deleted.deleted_count)
+
+    @bounded
+    async def _strip_changes(self, user_id: str, turn_ids: Sequence[str]) -> None:
+        """Take these turns, and their words, out of the changes that had them in view. What is known stays."""
+        seen = {"$in": list(turn_ids)}
+        where = {"user_id": user_id, "$or": [{"turns": seen}, {"turn_id": seen}]}
+        left: dict[str, FactChange] = {
+            document["_id"]: CHANGE.get(document).without(turn_ids)
+            for document in await read_all(self._fact_events.find(where))
+        }
+        replaced = [
+            ReplaceOne(
+                {"_id": id_, "user_id": user_id},
+                change_document(Scope(user_id=user_id, thread_id=change.thread_id), change),
+            )
+            for id_, change in left.items()
+        ]
+        if replaced:
+            await self._fact_events.bulk_write(replaced, ordered=False)
+        # Afterwards: whoever reads before that reads once more.
+        await self._count_stripped(user_id, {change.thread_id for change in left.values()})
+
+    async def _count_stripped(self, user_id: str, threads: Iterable[str]) -> None:
+        """Have everybody read these threads' changes anew."""
+        await self._update_facts(user_id, {thread_id: {"$inc": {"stripped": 1}} for thread_id in threads})
 
     @bounded
     async def _reset_facts(self, user_id: str, threads: Iterable[str]) -> None:
@@ -129,14 +155,17 @@ class MongoFacts(MongoConnection):
         return list(map(CHANGE.get, found))
 
     @bounded
-    async def fact_heads(self, scope: Scope) -> dict[str, tuple[int, int]]:
+    async def fact_heads(self, scope: Scope) -> dict[str, tuple[int, int, int]]:
         head = {"_id": "$thread_id", "count": {"$sum": 1}, "last": {"$max": "$seq"}}
-        found = await read_all(
-            self._fact_events.aggregate(
-                [{"$match": scope_filter(scope)}, {"$group": head}], hint=dict.fromkeys(SEQ_KEYS, 1)
-            )
+        where = {"$match": scope_filter(scope)}
+        stripped = {"$match": {**scope_filter(scope), "stripped": {"$gt": 0}}}
+        found, counts = await united(
+            (self._fact_events, where, {"$group": head}),
+            (self._facts, stripped, {"$project": {"thread_id": 1, "stripped": 1, "_id": 0}}),
+            hint=dict.fromkeys(SEQ_KEYS, 1),
         )
-        return {one["_id"]: (one["count"], one["last"]) for one in found}
+        of_thread = {one["thread_id"]: one["stripped"] for one in counts}
+        return {one["_id"]: (one["count"], one["last"], of_thread.get(one["_id"], 0)) for one in found}
 
     async def drop_generation(self, scope: Scope, generation: str) -> int:
         thread_id = thread_of(scope)

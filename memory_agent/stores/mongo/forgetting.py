@@ -135,7 +135,12 @@ class MongoForgetting(MongoRows, MongoTopics, MongoSessions, MongoFacts):
         if erasure.turn_ids is None and not turns:
             # A crash may have come between the deletion of edits and the reset that follows it.
             threads.update(await self._threads_with_facts(erasure.scope))
-        await self._reset_facts(user_id, threads)
+        if erasure.keeps_facts:
+            await self._count_stripped(
+                user_id, threads
+            )  # a crash may have come between the two steps of the first time
+        else:
+            await self._reset_facts(user_id, threads)
         for chunk in chunks(ids, _AT_ONCE):
             await self._empty_turns(user_id, chunk, now=now)
         done += await self._finish_emptied(user_id, erasure, now=now)
@@ -185,13 +190,16 @@ class MongoForgetting(MongoRows, MongoTopics, MongoSessions, MongoFacts):
     async def _forget_changes(
         self, user_id: str, turn_ids: Sequence[str], erasure: Erasure | None, *, now: datetime
     ) -> int:
-        """Delete every change that had one of these turns in view. How many.
+        """Delete every change that had one of these turns in view, unless the erasure keeps facts. How many.
 
         A turn that stays and lost a change by it loses all. It owes `facts` again, and so does a user's turn that was
         in view of what went and has no change of its own: it may say the same. Those that the erasure has yet to
         reach don't stay.
         """
         ids = list(turn_ids)
+        if erasure is not None and erasure.keeps_facts:
+            await self._strip_changes(user_id, ids)
+            return 0
         viewing = {"$or": [{"turns": {"$in": ids}}, {"turn_id": {"$in": ids}}]}
         fields = {"turn_id": 1, "turns": 1}
         going = await self._bounded(read_all(self._fact_events.find({"user_id": user_id, **viewing}, fields)))
@@ -229,7 +237,7 @@ class MongoForgetting(MongoRows, MongoTopics, MongoSessions, MongoFacts):
 
     async def _forget_edits(self, erasure: Erasure) -> int:
         """Delete the changes without a turn that the erasure takes: none, unless it is of a whole scope. How many."""
-        if erasure.turn_ids is not None:
+        if erasure.turn_ids is not None or erasure.keeps_facts:
             return 0
         where = {**scope_filter(erasure.scope), "turn_id": None, "key": {"$lt": erasure.before_id}}
         keyed = {**where, "idempotency_key": {"$type": "string"}}

@@ -40,14 +40,15 @@ class SqliteFacts(SqliteConnection):
             CHANGE, f"FROM fact_events {index} WHERE {where} ORDER BY {order}", where.values
         )
 
-    async def fact_heads(self, scope: Scope) -> dict[str, tuple[int, int]]:
+    async def fact_heads(self, scope: Scope) -> dict[str, tuple[int, int, int]]:
         where = in_scope(scope)
         # Else SQLite would read the changes themselves.
         sql = (
-            "SELECT thread_id, count(*), max(seq) FROM fact_events INDEXED BY fact_events_key"
-            f" WHERE {where} GROUP BY thread_id"
+            "SELECT thread_id, count(*), max(seq), ifnull((SELECT stripped FROM facts"
+            " WHERE user_id = each.user_id AND thread_id = each.thread_id), 0)"
+            f" FROM fact_events each INDEXED BY fact_events_key WHERE {where} GROUP BY thread_id"
         )
-        return {thread: (count, last) for thread, count, last in await self._fetch(sql, where.values)}
+        return {thread: (*heads,) for thread, *heads in await self._fetch(sql, where.values)}
 
     async def drop_generation(self, scope: Scope, generation: str) -> int:
         thread_of(scope)
@@ -151,6 +152,28 @@ def delete_changes(db: sqlite3.Connection, user_id: str, where: Where, *, by_tur
     )
     reset_facts(db, user_id, highest)
     return len(found)
+
+
+def strip_changes(db: sqlite3.Connection, user_id: str, turn_ids: Sequence[str]) -> None:
+    """Take these turns, and their words, out of the changes that had them in view. What is known stays."""
+    seen, threads = having_in_view(user_id, turn_ids), set()
+    found = db.execute(f"SELECT {CHANGE.columns} FROM fact_events WHERE {seen}", seen.values).fetchall()
+    for change in map(CHANGE.read, found):
+        left = change.without(turn_ids)
+        place = (user_id, change.thread_id, change.seq)
+        db.execute(
+            "UPDATE fact_events SET turn_id = ?, turns = ?, stated = ? WHERE user_id = ? AND thread_id = ? AND seq = ?",
+            [left.turn_id, CHANGE.kinds["turns"].write(left.turns), pack_stated(left), *place],
+        )
+        threads.add(change.thread_id)
+    gone = Where("user_id = ?", user_id).among("turn_id", turn_ids)
+    db.execute(f"DELETE FROM fact_change_turns WHERE {gone}", gone.values)
+    empty = FACTS.record(FactsDocument(), revision=uuid4().hex)
+    db.executemany(
+        f"INSERT INTO facts ({FACTS.columns}, user_id, thread_id, stripped) VALUES ({FACTS.marks}, ?, ?, 1)"
+        " ON CONFLICT (user_id, thread_id) DO UPDATE SET stripped = stripped + 1",
+        [(*empty, user_id, thread_id) for thread_id in threads],
+    )
 
 
 def reset_facts(db: sqlite3.Connection, user_id: str, threads: Mapping[str, int]) -> None:

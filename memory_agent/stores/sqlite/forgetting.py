@@ -11,7 +11,7 @@ from memory_agent.domain import ErasedCounts, ErasedTier, Scope
 from memory_agent.stores.codec import BROTLI, GZIP, milliseconds, pack_texts, thread_of
 from memory_agent.stores.fields import ERASURE, RECEIPT
 from memory_agent.stores.sqlite.connection import SqliteConnection
-from memory_agent.stores.sqlite.facts import delete_changes, having_in_view, reset_facts
+from memory_agent.stores.sqlite.facts import delete_changes, having_in_view, reset_facts, strip_changes
 from memory_agent.stores.sqlite.records import (
     Where,
     delete_remains,
@@ -155,8 +155,12 @@ def _erase_turns(
         return None
     _delete_turns(db, user_id, ids)
     rows = stub_rows(db, user_id, ids, now)
-    changes = _forget_changes(db, user_id, ids, erasure, now) + _forget_edits(db, erasure)
-    reset_facts(db, user_id, {thread_id: 0 for _, thread_id, *_ in found})
+    changes = _forget_edits(db, erasure)
+    if erasure.keeps_facts:
+        strip_changes(db, user_id, ids)
+    else:
+        changes += _forget_changes(db, user_id, ids, erasure, now)
+        reset_facts(db, user_id, {thread_id: 0 for _, thread_id, *_ in found})
     carried = {(thread_id, topic_id) for _, thread_id, _, topic_id, *_ in found if topic_id is not None}
     return ErasedCounts(
         turns=len(ids),
@@ -222,7 +226,7 @@ def _forget_changes(
 
 def _forget_edits(db: sqlite3.Connection, erasure: Erasure) -> int:
     """Delete the changes without a turn that the erasure takes: none, unless it is of a whole scope. How many."""
-    if erasure.turn_ids is not None:
+    if erasure.turn_ids is not None or erasure.keeps_facts:
         return 0
     where = in_scope(erasure.scope).also("turn_id IS NULL AND key < ?", erasure.before_id)
     spend_keys(db, "edit", where)

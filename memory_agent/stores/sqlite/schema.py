@@ -252,6 +252,7 @@ CREATE TABLE facts (
   {_THREAD},
   {declared(FACTS)},
   floor INTEGER NOT NULL DEFAULT 0, -- up to which number changes were erased
+  stripped INTEGER NOT NULL DEFAULT 0, -- how often words were taken out of changes
   PRIMARY KEY (user_id, thread_id)
 ) STRICT, WITHOUT ROWID;
 
@@ -333,6 +334,8 @@ _ADDED_COLUMNS: Final[Mapping[str, Fields[Any]]] = {
     "turns": TURN,
     "search_rows": ROW,
     "facts": FACTS,
+    "erasures": ERASURE,
+    "erasure_receipts": RECEIPT,
 }
 _DROPPED_META: Final = ("embedder migration", "embedder migration progress", "vector index lost")
 """What earlier schemas have and this one has no more: the upgrade drops it."""
@@ -471,6 +474,7 @@ def _upgrade(connection: sqlite3.Connection, found: int) -> None:
 
 def _upgrade_facts(connection: sqlite3.Connection) -> None:
     """Before schema 14 the facts were a list of pairs, each a name and what is known of that person."""
+    connection.execute("ALTER TABLE facts ADD COLUMN stripped INTEGER NOT NULL DEFAULT 0")
     there = connection.execute("SELECT user_id, thread_id, facts FROM facts WHERE facts GLOB '[[]*'")
     for user_id, thread_id, packed in there.fetchall():
         document = FactsDocument(people=dict(json.loads(packed)))

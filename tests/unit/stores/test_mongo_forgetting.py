@@ -120,6 +120,26 @@ async def test_forgetting_changes_survives_a_crash_at_any_write(
     assert life.deaths >= 10
 
 
+async def test_facts_that_are_kept_survive_a_crash_at_any_write(mongo: MongoStore, life: Life) -> None:
+    """Whichever write is the last before a crash, no change goes; a repeat takes the turn out of all, and voids caches."""
+    for writes in life:
+        scope = a_scope(f"u{writes}")
+        first, *_ = await survivors(mongo, scope)
+        keys = await keys_of(mongo, scope.user)
+        erasure = replace(an_erasure(scope, [first]), keeps_facts=True)
+        with life.ending():
+            await mongo.erase_turns(erasure, now=NOW, limit=10)
+        for _ in range(5):
+            if await mongo.erase_turns(erasure, now=NOW, limit=10) == ErasedCounts():
+                break
+        await mongo.sweep_orphans(scope, stubs_before=NOW, now=NOW)
+        assert await keys_of(mongo, scope.user) == keys, writes
+        changes = await mongo.fact_changes(scope.user)
+        assert not [change for change in changes if first in (change.turn_id, *change.turns)], writes
+        assert (await mongo.fact_heads(scope))["t1"][2] > 0, writes
+    assert life.deaths >= 5
+
+
 async def test_what_is_made_before_the_turn_is_emptied_goes_too(
     mongo: MongoStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,7 @@ def settings(max_topics: int) -> SweepSettings:
         max_topics=max_topics,
         decay_policy="archive",
         retention_days=None,
+        forget_facts=False,
         lease_seconds=60,
         decay=DecaySettings(),
     )
