@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, time, timedelta
@@ -17,6 +18,7 @@ from memory_agent import MemoryAgent, MemoryConfig, MemoryService, TurnInput
 from memory_agent.models.local.embedder import LocalEmbedder
 
 CHATS = Path(__file__).parent / "chats"
+ANSWERED = re.compile(r"^assistant \(to “[^”]*”\)", re.MULTILINE)
 
 
 def turns_of(chat: dict[str, Any]) -> Iterator[TurnInput]:
@@ -45,7 +47,8 @@ async def memory(
 @pytest.mark.parametrize(
     ("name", "stale"),
     [
-        ("moving", set[str]()),
+        # A landlord is said to have written "the deposit is only 1,550 now", and the earlier turn speaks of none.
+        ("moving", {"3,100 as a deposit"}),
         # Replaced by "is a warm orange rather than moss", "took OVH for 510", "forget my earlier figure" and "expect ninety".
         ("launch", {"is a dark green", "Hetzner would be 420", "did 350 bookings", "sixty guests"}),
     ],
@@ -53,7 +56,10 @@ async def memory(
 async def test_fourteen_of_fifteen_answers_are_in_the_prompt_and_what_they_replace_is_marked(
     memory: MemoryAgent, name: str, stale: set[str]
 ) -> None:
-    """In a thousand tokens of some five thousand. `stale`: what is not known to be replaced."""
+    """In a thousand tokens of some five thousand. `stale`: what is not known to be replaced.
+
+    What an answer's line quotes of the turn that it answers is no line of that turn.
+    """
     chat = tomllib.loads((CHATS / f"{name}.toml").read_text(encoding="utf-8"))
     await memory.add_turns(list(turns_of(chat)))
     await memory.settle()
@@ -63,7 +69,7 @@ async def test_fourteen_of_fifteen_answers_are_in_the_prompt_and_what_they_repla
         if question["answer"] not in prompt:
             missed.append(question["asks"])
         outdated = question.get("outdated", "\0")
-        lines = [line for line in prompt.splitlines() if outdated in line]
+        lines = [line for line in ANSWERED.sub("", prompt).splitlines() if outdated in line]
         unmarked |= {outdated for line in lines if "(replaced on " not in line}
     assert len(chat["question"]) == 15
     assert len(missed) <= 1, missed
