@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.data_dir import DataDirLock
-from memory_agent.errors import ConfigError, ModelNotFound, VectorIndexUnavailable
+from memory_agent.errors import ConfigError, ModelNotFound
 from memory_agent.ports import RESTORING, known_fingerprint
 
 if TYPE_CHECKING:
@@ -176,8 +176,7 @@ async def open_vectors(
 ) -> VectorIndex:
     """The vector index: a Chroma server, a Chroma in a folder, or the store's own search rows.
 
-    A Chroma may be away for now. Where a worker runs, which will need it, a server is reached at once, and whoever
-    starts learns that it can't be.
+    A Chroma may be away for now: nothing but what fills it waits for it.
     """
     if cfg.chroma_host is None and cfg.chroma_db_dir is None:
         from memory_agent.search.vectors import RowVectors
@@ -213,13 +212,7 @@ async def open_vectors(
             fingerprint=fingerprint,
         )
     stack.push_async_callback(vectors.close)
-    await vectors.open()
-    if cfg.run_worker and isinstance(vectors, ChromaServer):
-        try:
-            await vectors.ping()
-        except VectorIndexUnavailable as exc:
-            # What is remembered meanwhile is written there as soon as it is back.
-            log.warning("starting without Chroma: %s", exc)
+    await vectors.open()  # its first call connects: who fills it learns if it is away
     return vectors
 
 

@@ -217,7 +217,7 @@ _LEAVING_SECONDS: Final = 10.0
 
 _SETTLE_PATIENCE_SECONDS = 60.0  # longer than a server takes to restart
 _SETTLE_COUNT_SECONDS = 1.0
-_VECTORS_PATIENCE_SECONDS = 2.0
+_VECTORS_PATIENCE_SECONDS = 5.0
 _UNREAD_KEPT = 10_000  # states of threads, by a hash each
 
 
@@ -264,6 +264,7 @@ class MemoryService(Upkeep):
         self._stack: contextlib.AsyncExitStack | None = None
         self._core: Core | None = None
         self._working: asyncio.Task[None] | None = None
+        self._vectors_slow = False
         self._unread: dict[int, tuple[tuple[str, ...], str]] = {}
         self._home: Home | None = None
         self._guard: asyncio.Task[None] | None = None
@@ -559,15 +560,19 @@ class MemoryService(Upkeep):
         await self._settle_vectors(scope, looks)
 
     async def _settle_vectors(self, scope: Scope | None, looks: Looks) -> None:
-        """Wait for the scope's vectors as long as Chroma takes any; nobody need wait for one that is away."""
+        """Wait for the scope's vectors as long as Chroma takes any; nobody need wait for one that is away.
+
+        For one that took none in a while nobody waits again before it has taken all.
+        """
         store, moved_at, left = self.core.store, time.monotonic(), -1
         while self.core.filler is not None and not looks.is_over:
             moved = self.core.worker.moved
             missing = await store.vectors_missing(scope)
             if missing != left:
                 left, moved_at = missing, time.monotonic()
-            slow = time.monotonic() - moved_at > _VECTORS_PATIENCE_SECONDS
-            if not missing or slow or await store.load_lease(outage_name(VECTORS)) is not None:
+            self._vectors_slow |= time.monotonic() - moved_at > _VECTORS_PATIENCE_SECONDS
+            self._vectors_slow &= missing > 0
+            if not missing or self._vectors_slow or await store.load_lease(outage_name(VECTORS)) is not None:
                 return
             await self._look_later(looks, moved)
 

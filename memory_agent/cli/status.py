@@ -110,7 +110,7 @@ def status_as_json(status: MemoryStatus) -> dict[str, Any]:
     return {
         **picked(
             status,
-            "turns pending lag_seconds erasures parked_count unread_scripts unread_language to_rebuild warnings",
+            "turns pending lag_seconds erasures parked_count unread_scripts unread_language to_rebuild vectors_missing warnings",
         ),
         "parked": parked,
         "extraction": cost_as_json(status.extraction),
@@ -128,6 +128,7 @@ def print_status(status: MemoryStatus) -> None:
         ("forgetting under way", f"{status.erasures:,}"),
         ("parked", f"{status.parked_count:,}"),
         ("to rebuild", f"{status.to_rebuild:,}" if status.to_rebuild else ""),
+        ("missing in Chroma", f"{status.vectors_missing:,}" if status.vectors_missing else ""),
         ("upgrade", _upgrade_text(status)),
         ("extracting facts took", cost_text(status.extraction) if status.extraction.requests else ""),
     ]

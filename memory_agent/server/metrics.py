@@ -139,6 +139,8 @@ class _Memory(Collector):
             yield _gauge("lag_seconds", "Age of the oldest owed turn that is not parked", status.lag_seconds)
             yield _gauge("erasures", "Forget calls whose last pass is still to come", status.erasures)
             yield _gauge("to_rebuild_turns", "Turns that another embedding model embedded", status.to_rebuild)
+            words = "Turns whose vectors Chroma does not have yet"
+            yield _gauge("vectors_missing_turns", words, status.vectors_missing)
             # No counters: what was forgotten is not counted any more.
             cost = status.extraction
             tokens = {"prompt": cost.prompt_tokens, "completion": cost.completion_tokens}

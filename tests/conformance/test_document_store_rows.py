@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memory_agent.domain import SearchRow, TurnFeatures, new_id
+from memory_agent.domain import Scope, SearchRow, TurnFeatures, new_id
+from memory_agent.domain.base import Tenant
 from memory_agent.errors import StoreError
 from memory_agent.ports import ALL_ROWS, DocumentStore
 
@@ -220,6 +221,60 @@ async def test_how_far_candidates_go_never_sinks(store: DocumentStore) -> None:
     await store.erase_turns(an_erasure(SCOPE.user), now=NOW, limit=5)
     await store.erase_remains(SCOPE.user, before_id="~")
     assert await store.candidates_through("ada") is None
+
+
+@on_every_server
+async def test_notes_how_far_rows_are_in_a_vector_index(store: DocumentStore) -> None:
+    """A note is cleared only by who has seen its last mark; an erased row marks it, and it goes with the user's last row."""
+    [turn, other] = await stored(store, SCOPE, "one", "two")
+    rows = [a_row(turn.id, seq=turn.seq), a_row(other.id, seq=other.seq)]
+    await store.put_search_rows("ada", rows, now=NOW)
+    assert (await store.vector_fills(limit=9), await store.vectors_missing(None)) == ([], 0)
+    await store.want_vectors(["ada"])
+    [note] = await store.vector_fills(["ada", "eve"], limit=9)
+    assert (note.user_id, note.place, note.through, note.pending) == ("ada", "", 0, True)
+    await store.want_vectors(["ada"])
+    first, last = [row.index_seq for row in await store.search_rows("ada")]
+    await store.note_filled(replace(note, place="here", through=first, pending=False))
+    [note] = await store.vector_fills(pending=True, limit=9)
+    assert (note.place, note.through) == ("here", first)
+    others = Scope(user_id="ada", thread_id="another")
+    missing = [await store.vectors_missing(scope) for scope in (None, SCOPE.user, SCOPE, others)]
+    assert missing == [1, 1, 1, 0]
+    await store.note_filled(replace(note, through=last, pending=False))
+    assert await store.vector_fills(pending=True, limit=9) == []
+    await store.erase_turns(an_erasure(SCOPE, [turn.id]), now=NOW, limit=5)
+    assert (
+        len(await store.vector_fills(pending=True, limit=9)),
+        await store.vectors_missing(SCOPE.user),
+    ) == (
+        1,
+        1,
+    )
+    await store.want_vectors(["ada"], anew=True)
+    [note] = await store.vector_fills(limit=9)
+    assert (note.place, note.through) == ("", 0)
+    await store.erase_turns(an_erasure(SCOPE.user), now=NOW, limit=5)
+    await store.erase_remains(SCOPE.user, before_id="~")
+    assert await store.vector_fills(limit=9) == []
+    await store.note_filled(note)
+    assert await store.vector_fills(limit=9) == []
+
+
+async def test_notes_everybody_who_has_rows_and_no_note(store: DocumentStore) -> None:
+    """In pages by rising user id."""
+    users = [f"user{n}" for n in range(5)]
+    for user in users:
+        await store.put_search_rows(user, [a_row(scope=Scope(user_id=user, thread_id="t"))], now=NOW)
+    await store.want_vectors(users[2:3])
+    await store.want_vectors(None)
+    assert [note.marks for note in await store.vector_fills(limit=9)] == [1] * 5
+    page = await store.vector_fills(pending=True, limit=2)
+    rest = await store.vector_fills(pending=True, after=page[-1].user_id, limit=9)
+    assert [note.user_id for note in [*page, *rest]] == users
+    assert await store.vector_fills(limit=0) == []
+    assert await store.vectors_missing(Tenant(name="acme")) == 0
+    assert await store.vectors_missing(None) == 5
 
 
 async def test_counts_rows_up_to_a_limit(store: DocumentStore) -> None:

@@ -14,14 +14,18 @@ from typing import Any
 import pytest
 
 from memory_agent import MemoryAgent, MemoryConfig, MemoryService, StoreUnavailable
+from memory_agent.domain import Scope
 from memory_agent.facts.fold import fold
 from memory_agent.models.local.embedder import LocalEmbedder
+from memory_agent.testing import HashEmbedder
 from tests import profiles
 from tests.faults.nursery import Nursery, exchange
+from tests.servers.chroma import ChromaProcess
 from tests.servers.mongod import Mongod
 
 UPDATES = 200 if profiles.chosen() == "nightly" else 50
 KILLS = 6 if profiles.chosen() == "nightly" else 2
+OLD_USERS, OLD_TURNS = ("bob", "cyd"), 150
 LAST_TOWN = exchange(UPDATES - 1)[0].removeprefix("I live in ").removesuffix(".")
 
 
@@ -89,6 +93,51 @@ async def test_the_process_is_killed(
     assert len(acknowledged) == UPDATES
     async with MemoryService(MemoryConfig(**settings), embedder=shared_embedder) as service:
         await check_everything(service, acknowledged)
+
+
+async def test_chroma_and_the_process_are_killed_while_vectors_are_written(
+    server_settings: dict[str, Any], tmp_path: Path, nursery: Nursery, shared_embedder: LocalEmbedder
+) -> None:
+    """Of what is said meanwhile, and of a memory from before there was a Chroma, nothing is missing there in the end."""
+    before = {name: value for name, value in server_settings.items() if not name.startswith("chroma")}
+    async with MemoryService(MemoryConfig(**before), embedder=HashEmbedder()) as service:
+        for user in OLD_USERS:
+            said = [{"role": "user", "content": f"Note {n} of {user}."} for n in range(OLD_TURNS)]
+            await service.agent(user, "chat").add_turns(said)
+        await service.settle(60, without=["facts"])
+    server = ChromaProcess(tmp_path / "chroma").start()
+    own = {"chroma_host": server.host, "chroma_port": server.port, "lease_seconds": 2}
+    settings = {**server_settings, **own}
+    job = {"settings": {name: str(value) for name, value in settings.items()}, "until": UPDATES}
+    log, chance, kills = tmp_path / "acknowledged", random.Random(), 0
+    try:
+        while True:
+            first = max(read_log(log), default=-1) + 1
+            pid = nursery.spawn({**job, "from": first, "log": str(log)})
+            for _ in range(2 if kills < KILLS else 0):
+                time.sleep(chance.uniform(0.1, 0.6))
+                server.kill()
+                time.sleep(chance.uniform(0.0, 0.3))
+                server.start()
+            if kills >= KILLS:
+                assert nursery.wait() == 0
+                break
+            os.kill(pid, signal.SIGKILL)
+            kills += nursery.wait() == -signal.SIGKILL
+        async with MemoryService(MemoryConfig(**settings), embedder=shared_embedder) as service:
+            for user in OLD_USERS:  # whose vectors another model made
+                await service.rebuild_index(user)
+            await service.settle(120)
+            async with asyncio.timeout(120):
+                while (await service.status()).vectors_missing:
+                    await asyncio.sleep(0.05)
+            await check_everything(service, read_log(log))
+            for user in OLD_USERS:
+                ids = {turn.id for turn in await service.core.store.list_turns(Scope(user_id=user))}
+                assert len(ids) == OLD_TURNS
+                assert await service.core.vectors.turn_ids(user, searched=True) == ids
+    finally:
+        server.stop()
 
 
 # The driver (4.20) leaves a socket to the garbage collector if closing cancels a connection attempt.

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import answers, context, recall, scale, speed
+from benchmarks import answers, chroma, context, recall, scale, speed
 from memory_agent.testing import HashEmbedder
 from tests.servers.openai_script import ScriptedOpenAI
 from tests.unit.benchmarks.sets import record, written
@@ -64,6 +64,19 @@ def sane(figures: dict[str, dict[str, float]]) -> None:
         assert of["processor_ms"] >= 0, name
         if "besides_p50_ms" in of:
             assert 0 <= of["besides_p50_ms"] <= of["p95_ms"], name
+
+
+# --- chroma --------------------------------------------------------------------------------------------------
+@pytest.mark.nightly
+def test_chroma(capsys: pytest.CaptureFixture[str]) -> None:
+    """With a Chroma that has everything in the end, and one that hangs for a second."""
+    chroma.main(["--store", "sqlite", "--exchanges", "2", "--turns", "10"])
+    report, _ = printed(capsys)
+    assert report["pairs"]["missing in Chroma"] == 0
+    assert report["documents=False"]["bytes a turn"] > 0 < report["documents=True"]["bytes a turn"]
+    chroma.main(["--store", "sqlite", "--hang", "1"])
+    hang = printed(capsys)[0]["hang"]
+    assert hang["owed at its end"] == 0 < hang["missing at its end"]
 
 
 # --- speed ---------------------------------------------------------------------------------------------------
