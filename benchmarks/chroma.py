@@ -109,6 +109,7 @@ async def hang(seconds: float, store: str, uri: str | None, texts: Texts) -> dic
         own = {"chroma_host": "127.0.0.1", "chroma_port": port}
         async with open_service(store, uri=uri, folder=Path(data), db_name="hang", **own) as service:
             memory = service.agent("one user", "one thread")
+            await service.core.embedder.embed(["warm"], purpose="document")
             took: list[tuple[float, ...]] = []
             began = time.perf_counter()
             while time.perf_counter() - began < seconds:

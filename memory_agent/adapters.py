@@ -178,7 +178,7 @@ async def open_vectors(
 
     A Chroma may be away for now: nothing but what fills it waits for it.
     """
-    if cfg.chroma_host is None and cfg.chroma_db_dir is None:
+    if not cfg.has_chroma:
         from memory_agent.search.vectors import RowVectors
 
         return RowVectors(store, fingerprint=fingerprint)

@@ -634,6 +634,11 @@ class MemoryConfig(ServerSettings, BaseSettings):
         return tuple(stage for stage, is_wanted in wanted.items() if is_wanted)
 
     @property
+    def has_chroma(self) -> bool:
+        """True if a Chroma is to have every turn's embedding."""
+        return self.chroma_host is not None or self.chroma_db_dir is not None
+
+    @property
     def embedded(self) -> bool:
         """True if the memory is kept in `data_dir`, so that only one process may use it."""
         return self.mongo_uri is None

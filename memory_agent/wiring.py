@@ -288,7 +288,7 @@ def _make_forgetter(
 
 
 def _files_of_chroma(cfg: MemoryConfig) -> tuple[ErasedTier, ...]:
-    if cfg.chroma_host is None and cfg.chroma_db_dir is None:
+    if not cfg.has_chroma:
         return ()
     what = "ids, vectors and texts" if cfg.chroma_documents else "ids and vectors"
     where = "a Chroma server" if cfg.chroma_db_dir is None else f"the Chroma in {cfg.chroma_db_dir}"

@@ -680,7 +680,7 @@ class Examiner:
 async def open_stores(cfg: MemoryConfig, stack: AsyncExitStack) -> tuple[DocumentStore, VectorIndex | None]:
     """The stores alone, which several processes may read at once, whoever holds the folder."""
     store = await open_store(cfg, None, stack)
-    return store, await open_vectors(cfg, store, lambda: "", stack) if cfg.chroma_host else None
+    return store, await open_vectors(cfg, store, lambda: "", stack) if cfg.has_chroma else None
 
 
 async def examined(
