@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from memory_agent.agent.agent import MemoryAgent
     from memory_agent.client import MemoryClient, ServiceClient
     from memory_agent.config import MemoryConfig
+    from memory_agent.digest.importance import IMPORTANCE_WEIGHTS, importance_factors, score_turn
     from memory_agent.imports.files import Unreadable
     from memory_agent.imports.run import ImportReport, ImportTally, import_chats
     from memory_agent.service import MemoryService
@@ -111,6 +112,7 @@ else:
             "agent.agent": "MemoryAgent",
             "client": "MemoryClient ServiceClient",
             "config": "MemoryConfig",
+            "digest.importance": "IMPORTANCE_WEIGHTS importance_factors score_turn",
             "imports.files": "Unreadable",
             "imports.run": "ImportReport ImportTally import_chats",
             "service": "MemoryService",
@@ -136,6 +138,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 __version__ = "0.1.0"
 
 __all__ = [
+    "IMPORTANCE_WEIGHTS",
     "AccessDenied",
     "BackendError",
     "Busy",
@@ -225,4 +228,6 @@ __all__ = [
     "VectorIndexUnavailable",
     "by_kind",
     "import_chats",
+    "importance_factors",
+    "score_turn",
 ]

@@ -348,6 +348,7 @@ class MemoryService(Upkeep):
         until: datetime | None = None,
         role: GivenRole | None = None,
         tag: str | None = None,
+        session_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         now: datetime | None = None,
     ) -> list[Recollection]:
@@ -361,6 +362,7 @@ class MemoryService(Upkeep):
             until=until,
             role=role,
             tag=tag,
+            session_id=session_id,
             metadata=metadata,
             now=now,
         )

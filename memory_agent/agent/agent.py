@@ -17,6 +17,7 @@ from memory_agent.agent.arguments import (
     checked_include,
     checked_now,
     checked_through,
+    with_character_id,
 )
 from memory_agent.agent.facts import FactCalls
 from memory_agent.agent.search import SearchCalls
@@ -199,6 +200,7 @@ class SessionCalls(ThreadCalls):
         participants: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
         *,
+        character_id: int | str | None = None,
         idempotency_key: str | None = None,
     ) -> Session:
         """Begin a new sitting of this thread; the turns that follow belong to it.
@@ -206,6 +208,7 @@ class SessionCalls(ThreadCalls):
         `character`: the role that the assistant plays; `participants`: names of those who take part (each turn names its
         speaker). Not needed: without it a session opens with the first turn, and with the first after one closed
         (after a day, 1,000 turns, or `session_idle_seconds` without a turn), with the same people and character.
+        `character_id`: the application's own, as `session.character_id` gives it back; it is kept in the metadata.
 
         A repeat with the same `idempotency_key` starts none and returns the first one, as it stands now. Raises
         IdempotencyKeyReused if that was asked for otherwise, TurnForgotten if it was forgotten since.
@@ -214,7 +217,7 @@ class SessionCalls(ThreadCalls):
             self.scope,
             character=character,
             participants=participants,
-            metadata=metadata,
+            metadata=with_character_id(metadata, character_id),
             idempotency_key=idempotency_key,
         )
 

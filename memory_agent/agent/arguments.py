@@ -20,11 +20,11 @@ from memory_agent.checks import (
     time_and_offset,
 )
 from memory_agent.conversations.people import checked_limit, find_thread, list_threads
-from memory_agent.domain import MAX_SEQ, ROLES, Detail, Preset, Reach, RecallPrice, role_of
+from memory_agent.domain import CHARACTER_ID, MAX_SEQ, ROLES, Detail, Preset, Reach, RecallPrice, role_of
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Collection, Sequence
+    from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
     from datetime import datetime, tzinfo
     from types import TracebackType
 
@@ -114,6 +114,17 @@ def checked_through(through: int | None) -> int | None:
     if through is not None and not is_whole(through, 1, MAX_SEQ):
         raise InvalidInput(f"through is {through!r:.80}; pass the seq of a turn, from 1 on, or None for now")
     return through
+
+
+def with_character_id(
+    metadata: Mapping[str, Any] | None, character_id: int | str | None
+) -> Mapping[str, Any] | None:
+    """A session's metadata, with the application's own id of its character."""
+    if character_id is None:
+        return metadata
+    if not is_whole(character_id, -MAX_COUNT, MAX_COUNT):
+        checked_id("character_id", character_id)
+    return {**(metadata or {}), CHARACTER_ID: character_id}
 
 
 def checked_importance(importance: float | None) -> float | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_agent.agent.arguments import ThreadCalls, checked_count, checked_now, checked_query, checked_times
 from memory_agent.checks import as_asked, checked_metadata, checked_tag
+from memory_agent.errors import NotFound
 from memory_agent.facts.fold import called
 from memory_agent.search.request import RowFilter, SearchRequest
 from memory_agent.topics.index import find_topic, topic_ids_tagged
@@ -33,6 +34,7 @@ class SearchCalls(ThreadCalls):
         role: GivenRole | None = None,
         topic_id: str | None = None,
         tag: str | None = None,
+        session_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         now: datetime | None = None,
     ) -> list[Recollection]:
@@ -41,7 +43,7 @@ class SearchCalls(ThreadCalls):
         `scope` (default: the setting `memory_scope`): "user" searches all of the user's threads, and a turn of this one
         stands before others that fit as well; "thread" this one alone. `since` is included, `until` is not; `topic_id` keeps turns
         of that topic of this thread (NotFound is raised if it has none such), `tag` those of topics that carry it (of any
-        thread in the scope; compared as it is), `metadata` those whose metadata holds these values. Compressed and archived turns are found as all others are. With the embedder down, words alone
+        thread in the scope; compared as it is), `session_id` those of one session (NotFound is raised if the scope has no such), `metadata` those whose metadata holds these values. Compressed and archived turns are found as all others are. With the embedder down, words alone
         decide. `now` (default: the clock's): what "last week" in the query is told from; it excludes nothing.
         """
         topic_ids: frozenset[str] | None = None
@@ -59,6 +61,7 @@ class SearchCalls(ThreadCalls):
             role=role,
             topic_ids=topic_ids,
             tag=tag,
+            session_id=session_id,
             metadata=metadata,
             now=now,
         )
@@ -76,6 +79,7 @@ async def search_turns(
     role: GivenRole | None,
     topic_ids: frozenset[str] | None = None,
     tag: str | None = None,
+    session_id: str | None = None,
     metadata: Mapping[str, Any] | None,
     now: datetime | None,
 ) -> list[Recollection]:
@@ -88,14 +92,21 @@ async def search_turns(
     if tag is not None:
         tagged = await topic_ids_tagged(service.core.store, scope, [checked_tag(tag)])
         topic_ids = tagged if topic_ids is None else topic_ids & tagged
+    thread_id = scope.thread_id
+    if session_id is not None:
+        session = await service.find_session(session_id, tenant=scope.tenant, user_id=scope.tenants_user_id)
+        if thread_id not in (None, session.thread_id):
+            raise NotFound(f"session_id is {session_id!r:.80}, and thread {thread_id!r} has no such session")
+        thread_id = session.thread_id
     request = SearchRequest(
         scope=scope,
         here=here,
         query=as_asked(query),
         top_k=wanted,
-        where=RowFilter(thread_id=scope.thread_id, role=said_by, **checked_times(since=since, until=until)),
+        where=RowFilter(thread_id=thread_id, role=said_by, **checked_times(since=since, until=until)),
         now=checked_now(now, service.clock.now(), service.cfg.zone),
         topic_ids=topic_ids,
+        session_id=session_id,
         metadata=checked_metadata(metadata),
     )
     if not wanted or (topic_ids is not None and not topic_ids):

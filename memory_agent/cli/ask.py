@@ -132,6 +132,7 @@ async def ask(
         "--top-k -k", "Turns, or recollections, at most.", min=1, shown="top_k_memories"
     ),
     tag: str | None = option("--tag", "Only from topics that carry this tag."),
+    session: str | None = option("--session", "Only in this session, as `session list` names it."),
     context: bool = flag("--context", "Print the prompt text that a model would get instead."),
     ledger: bool = flag("--ledger", "Every item considered for it, and why it is in or not."),
     preset: Preset | None = option("--preset", "How its budget is divided.", shown="context_preset"),
@@ -158,8 +159,10 @@ async def ask(
         raise typer.BadParameter(
             "--preset, --price, --max-tokens and --no-window are for --context and --ledger"
         )
+    if in_context and session:
+        raise typer.BadParameter("--session narrows a search, and a context has more than one: leave it out")
     if not in_context:
-        await _find(where, question, scope, top_k, tag, why=why)
+        await _find(where, question, scope, top_k, {"tag": tag, "session_id": session}, why=why)
         return
     async with agent_of(where, reach=scope) as agent:
         found = await agent.fetch_memory(
@@ -177,12 +180,18 @@ async def ask(
 
 
 async def _find(
-    where: ThreadOptions, question: str, scope: Reach, top_k: int | None, tag: str | None, *, why: bool
+    where: ThreadOptions,
+    question: str,
+    scope: Reach,
+    top_k: int | None,
+    within: dict[str, str | None],
+    *,
+    why: bool,
 ) -> None:
     """Print the turns that answer the question."""
     language = settings(where.data_dir).search_language
     async with agent_of(where, reach=scope) as agent:
-        found = await agent.fetch_long_term(question, top_k, scope=scope, tag=tag)
+        found = await agent.fetch_long_term(question, top_k, scope=scope, **within)
     if where.as_json:
         print_json([recollection_as_json(recollection) for recollection in found])
     elif found:
@@ -190,7 +199,8 @@ async def _find(
     else:
         thread = f"thread {where.thread!r} of " if scope == "thread" else ""
         wider = "; --scope user searches all threads" if scope == "thread" else ""
-        tagged = "" if tag is None else f" in topics tagged {tag!r}"
+        tagged = "" if within["tag"] is None else f" in topics tagged {within['tag']!r}"
+        tagged += "" if within["session_id"] is None else f" in session {within['session_id']}"
         note(f"Nothing found for {thread}user {where.user!r}{tagged}{wider}.")
 
 

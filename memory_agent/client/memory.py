@@ -26,6 +26,7 @@ from memory_agent.agent.arguments import (
     checked_count,
     checked_include,
     checked_query,
+    with_character_id,
 )
 from memory_agent.checks import MAX_ID_CHARS, checked_id, checked_text, checked_time
 from memory_agent.client.calls import (
@@ -389,6 +390,7 @@ def _sitting(_: Asking, asked: Asked) -> Asked:
     character = asked["character"]
     if character is not None:
         asked["character"] = dataclasses.asdict(checked_character(character))
+    with_character_id(None, asked["character_id"])
     return asked
 
 

@@ -93,6 +93,7 @@ from memory_agent.domain.search import (
     by_kind as by_kind,
 )
 from memory_agent.domain.threads import (
+    CHARACTER_ID as CHARACTER_ID,
     EVENT_KINDS as EVENT_KINDS,
     Character as Character,
     CopiedTurn as CopiedTurn,

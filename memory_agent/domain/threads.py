@@ -73,6 +73,10 @@ class Character:
     traits: tuple[str, ...] = ()
 
 
+CHARACTER_ID: Final = "character_id"
+"""Of a session's metadata: the application's own id of the character."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session(OfThread):
     """One sitting of a thread: every turn belongs to the one that was open when it was said.
@@ -97,6 +101,12 @@ class Session(OfThread):
     last_activity: datetime | None = None
     total_turns: int = 0
     compression_count: int = 0
+
+    @property
+    def character_id(self) -> int | str | None:
+        """The application's own id of the character, if it started the session with one."""
+        found: int | str | None = self.metadata.get(CHARACTER_ID)
+        return found
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

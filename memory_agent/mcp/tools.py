@@ -448,6 +448,7 @@ async def recall(
     tag: Annotated[
         str | None, Field(min_length=1, description="Only in topics with this tag, as `topics` shows it.")
     ] = None,
+    session_id: Annotated[str | None, Field(min_length=1, description="Only in this session.")] = None,
     scope: Scope = None,
 ) -> Recollections:
     """Search earlier conversations by meaning and by words.
@@ -456,7 +457,9 @@ async def recall(
     when you need one detail from the past. Returns what was said, best first: date, who, the words, a score, and the
     id that `forget` takes.
     """
-    found = await memory.fetch_long_term(question, top_k, scope=scope, since=since, until=until, tag=tag)
+    found = await memory.fetch_long_term(
+        question, top_k, scope=scope, since=since, until=until, tag=tag, session_id=session_id
+    )
     return Recollections(
         recollections=[
             Recalled.of(

@@ -51,6 +51,8 @@ class SearchRequest:
     topic_ids: frozenset[str] | None = None
     """Only turns that carry one of these."""
     metadata: Mapping[str, Any] | None = None
+    session_id: str | None = None
+    """Only turns of this session."""
     least_confidence: float = 0.0
     """Turns with less are left out."""
 
@@ -59,6 +61,7 @@ class SearchRequest:
         """True if the caller excludes turns of the scope."""
         return (
             bool(self.metadata)
+            or self.session_id is not None
             or self.topic_ids is not None
             or self.where != RowFilter(thread_id=self.scope.thread_id)
         )
@@ -68,6 +71,8 @@ class SearchRequest:
         if not turn.said:
             return False
         if self.topic_ids is not None and turn.topic_id not in self.topic_ids:
+            return False
+        if self.session_id not in (None, turn.session_id):
             return False
         given = self.metadata
         return not given or all(key in turn.metadata and turn.metadata[key] == given[key] for key in given)

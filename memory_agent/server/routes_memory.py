@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable
 from operator import attrgetter, itemgetter
 from typing import Annotated, Any, TypeVar
+from uuid import NAMESPACE_URL, uuid5
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
@@ -12,7 +13,7 @@ from memory_agent import domain as values
 from memory_agent.agent.agent import MANY_TURNS, MemoryAgent
 from memory_agent.checks import MAX_ID_CHARS, MAX_TAG_CHARS
 from memory_agent.conversations.people import UnknownUser
-from memory_agent.domain import MAX_SEQ
+from memory_agent.domain import MAX_SEQ, new_id
 from memory_agent.errors import InvalidInput, NotFound
 from memory_agent.server.auth import Principal
 from memory_agent.server.dependencies import (
@@ -163,7 +164,8 @@ async def search_memory(api: OpenApi, principal: Caller, body: Search) -> Respon
     """The turns that answer the question best, by meaning and by word, best first; each with why it was found."""
     principal.check_user(body.user_id)
     filters: dict[str, Any] = {
-        name: getattr(body, name) for name in ("since", "until", "role", "tag", "metadata", "now")
+        name: getattr(body, name)
+        for name in ("since", "until", "role", "tag", "session_id", "metadata", "now")
     }
     if body.thread_id is not None:
         memory = api.agent(principal, body.user_id, body.thread_id)
@@ -332,11 +334,13 @@ async def _memory(api: Api, principal: Principal, session_id: str, user_id: str 
 async def start_session(
     api: OpenApi, principal: Writer, body: StartSession, key: IdempotencyKey = None
 ) -> Response:
-    """Begin a new sitting of a thread; the turns that follow belong to it.
+    """Begin a new sitting of a thread, or of a new thread where none is named; the turns that follow belong to it.
 
     Not needed: without it a session opens with the first turn, and with the first after one closed.
     """
-    memory = api.agent(principal, body.user_id, body.thread_id)
+    # With a key a repeat finds the thread that was made the first time.
+    made = new_id() if key is None else str(uuid5(NAMESPACE_URL, f"session:{key}"))
+    memory = api.agent(principal, body.user_id, body.thread_id or made)
     return await _start(memory, body, key)
 
 
@@ -353,6 +357,7 @@ async def _start(memory: MemoryAgent, body: NewSession, key: str | None) -> Resp
         character=None if body.character is None else body.character.domain(),
         participants=body.participants,
         metadata=body.metadata,
+        character_id=body.character_id,
         idempotency_key=key,
     )
     return answer(json_of(Session, session), 201)

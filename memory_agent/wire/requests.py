@@ -7,7 +7,7 @@ millions of them in one body.
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import ConfigDict, Field, StrictBool
+from pydantic import ConfigDict, Field, PlainValidator, StrictBool, WithJsonSchema
 
 from memory_agent import domain as values
 from memory_agent.checks import MAX_CONTENT_CHARS, MAX_ID_CHARS, MAX_RETENTION_DAYS, MAX_TAG_CHARS
@@ -172,6 +172,8 @@ class Search(Request):
     """Only turns of this topic of the thread."""
     tag: Tag | None = None
     """Only turns of topics that carry this tag."""
+    session_id: Id | None = None
+    """Only turns of this session."""
     metadata: GivenObject | None = None
     """Only turns whose metadata holds these values."""
     now: Time | None = None
@@ -227,6 +229,18 @@ class GivenCharacter(Request):
         return values.Character(**dict(self))
 
 
+def _character_id(value: object) -> object:
+    if isinstance(value, int | str) and not isinstance(value, bool) and 1 <= len(str(value)) <= MAX_ID_CHARS:
+        return value
+    raise ValueError(f"pass a whole number, or text of at most {MAX_ID_CHARS} characters")
+
+
+_INT_OR_TEXT: Final = {
+    "anyOf": [{"type": "integer"}, {"type": "string", "minLength": 1, "maxLength": MAX_ID_CHARS}]
+}
+CharacterId = Annotated[int | str, PlainValidator(_character_id), WithJsonSchema(_INT_OR_TEXT)]
+
+
 class NewSession(Request):
     """A new sitting of the thread; the turns that follow belong to it."""
 
@@ -236,10 +250,12 @@ class NewSession(Request):
     participants: Annotated[tuple[Name, ...], Field(max_length=100, fail_fast=True)] = ()
     """Names of those who take part."""
     metadata: GivenObject | None = None
+    character_id: CharacterId | None = None
+    """The application's own id of the character, kept in the session's metadata."""
 
 
 class StartSession(NewSession):
-    """A new sitting of a thread; the turns that follow belong to it."""
+    """A new sitting of a thread, or of one that is made for it; the turns that follow belong to it."""
 
     model_config = example(
         {
@@ -247,11 +263,13 @@ class StartSession(NewSession):
             "thread_id": "thread_abc",
             "participants": ["Ada"],
             "metadata": {"plan": "pro"},
-        }
+        },
+        {"character_id": 3, "user_id": "user_123"},
     )
 
     user_id: Id
-    thread_id: Id
+    thread_id: Id | None = None
+    """Default: a new one."""
 
 
 # --- facts ---------------------------------------------------------------------------------------------------

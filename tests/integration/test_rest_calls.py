@@ -196,6 +196,24 @@ async def test_sessions_are_started_and_read(rest: Rest) -> None:
         await rest.refused("GET", path, status=404, params={"user_id": "bob"})
 
 
+@shows("start_session")
+async def test_a_session_without_a_thread_gets_a_new_one(rest: Rest) -> None:
+    """A repeat with the same key finds the one that was made for the first."""
+    body = {"character_id": 3, "user_id": "ann"}
+    first, second = [await rest.post("/api/sessions/start", body, status=201) for _ in range(2)]
+    assert first["thread_id"] != second["thread_id"]
+    assert first["metadata"] == {"character_id": 3}
+    key = {"Idempotency-Key": "k"}
+    repeated = [await rest.post("/api/sessions/start", body, status=201, headers=key) for _ in range(2)]
+    assert repeated[0] == repeated[1]
+    path = f"/api/threads/ann/{repeated[0]['thread_id']}"
+    await rest.post(f"{path}/turns", {"role": "user", "content": "I keep bees."}, status=201)
+    found = await rest.post(
+        "/api/memory/search", {"user_id": "ann", "query": "bees", "session_id": repeated[0]["id"]}
+    )
+    assert [one["turn"]["content"] for one in found["items"]] == ["I keep bees."]
+
+
 @shows(
     "thread_context",
     "compress_thread",

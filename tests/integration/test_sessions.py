@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
-from memory_agent import IdempotencyKeyReused, InvalidInput, MemoryAgent, MemoryService, TurnForgotten
+from memory_agent import (
+    IdempotencyKeyReused,
+    InvalidInput,
+    MemoryAgent,
+    MemoryService,
+    NotFound,
+    TurnForgotten,
+)
 from memory_agent.domain import Character
 from memory_agent.testing import FixedClock
 from memory_agent.work.admit import admit
@@ -77,6 +84,33 @@ async def test_a_started_session_has_its_people_and_is_inherited(
     assert [turn.speaker for turn in await everything(memory)][2:] == ["Ann", "Bo", "Bo"]
     context = await memory.fetch_memory("Who are you?")
     assert context.persona.startswith("You are Mia Holm.\nPersonality: warm")
+
+
+@both_ways_by_day
+async def test_search_within_a_session_finds_its_turns_alone(
+    service: MemoryService, memory: MemoryAgent
+) -> None:
+    """By its words, whichever thread asks; a session that the user, or the thread, does not have is told."""
+    first = await memory.start_session(character_id=3)
+    await memory.update_memory("The red bicycle needs a chain.", None)
+    await memory.start_session(MIA, character_id="mia-1")
+    await memory.update_memory("The blue bicycle needs a bell.", None)
+    await memory.settle()
+    found = await memory.fetch_long_term("Which bicycle?", session_id=first.id)
+    assert [one.text for one in found] == ["The red bicycle needs a chain."]
+    assert await service.search(memory.scope.tenants_user_id, "Which bicycle?", session_id=first.id) == found
+    elsewhere = service.agent(memory.scope.tenants_user_id, "elsewhere")
+    assert [
+        one.turn.id for one in await elsewhere.fetch_long_term("Which bicycle?", session_id=first.id)
+    ] == [one.turn.id for one in found]
+    for search in (
+        memory.fetch_long_term("Which bicycle?", session_id="none"),
+        elsewhere.fetch_long_term("Which bicycle?", session_id=first.id, scope="thread"),
+        service.search("somebody", "Which bicycle?", session_id=first.id),
+    ):
+        with pytest.raises(NotFound, match="no such session"):
+            await search
+    assert [session.character_id for session in await memory.sessions()] == [3, "mia-1"]
 
 
 async def test_what_a_started_session_imports_belongs_to_it(memory: MemoryAgent, clock: FixedClock) -> None:

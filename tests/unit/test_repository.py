@@ -118,7 +118,7 @@ ROOMS = {
     "messages": "errors checks domain",
     "text": "errors lazily checks domain",
     "llm": "errors lazily checks domain ports text",
-    "digest": "lazily domain text",
+    "digest": "errors lazily domain text",
     "search": "errors lazily products domain ports concurrency text",
     "facts": "errors lazily checks domain ports concurrency text llm",
     "topics": "errors lazily products checks domain ports concurrency text llm",
@@ -148,7 +148,7 @@ ROOMS = {
     "inspect": "errors lazily domain ports keys text facts topics config data_dir exports doctor agent service wire",
     "server": "errors clock checks domain ports adapters keys topics conversations lazily config data_dir agent service wire mcp inspect",
     "cli": "errors clock checks domain ports adapters keys text context facts topics work models config data_dir agent service client conformance hooks demo doctor exports imports mcp inspect server",
-    "__init__": "errors domain facts topics config imports agent service strategy",
+    "__init__": "errors domain facts topics digest config imports agent service strategy",
 }
 """Folders (and single files) of the package from the ground up, each with what it may import, for types too."""
 UPWARD = {

@@ -101,7 +101,7 @@ def test_what_an_agent_takes_is_taken(model: type[Request], fields: dict[str, An
         (requests.AddTurns, {"turns": [TURN] * 10_001}, "turns: "),
         (requests.AddTurns, {"turns": [TURN, {}]}, r"turns\[1\]\.role: .*turns\[1\]\.content: "),
         (requests.StartSession, {"user_id": "", "thread_id": "t"}, "user_id: "),
-        (requests.StartSession, {"user_id": "u", "thread_id": None}, "thread_id: "),
+        (requests.StartSession, {"user_id": "u", "thread_id": ""}, "thread_id: "),
         (requests.StartSession, {"user_id": "u", "thread_id": "t", "participants": "Ada"}, "participants: "),
         (requests.NewSession, {"character": {"name": "Mira", "mood": "x"}}, "character.mood: "),
         (requests.Fetch, {"user_message": "x", "max_tokens": True}, "max_tokens: "),
