@@ -84,10 +84,17 @@ def languages_with(file: str, key: str = "") -> tuple[Language, ...]:
 
 @cache
 def all_words(file: str, *keys: str) -> frozenset[str]:
-    """The words that stand at any of the keys in the table `file` of any language."""
+    """The words that stand at any of the keys in the table `file` of any language. KeyError for a key that none has."""
     return frozenset[str]().union(
-        *(table(each.name, file).words(key) for each in languages() for key in keys)
+        *(table(each.name, file).words(key) for key in keys for each in _speaking(file, key))
     )
+
+
+def _speaking(file: str, key: str) -> tuple[Language, ...]:
+    """The languages that have the key. A misspelled one would match nothing, and nobody would notice."""
+    if not (found := languages_with(file, key)):
+        raise KeyError(f"no language has {key!r} in its table {file!r}")
+    return found
 
 
 @cache
@@ -139,7 +146,7 @@ def plain_any_of(file: str, key: str, flags: int = 0, *, within: str = "%s") -> 
 
 
 def _united(engine: Any, file: str, key: str, flags: int, within: str, of_ascii: bool) -> Any:
-    found = [each for each in languages_with(file, key) if not of_ascii or each.may_be_in(ascii_lowercase)]
+    found = [each for each in _speaking(file, key) if not of_ascii or each.may_be_in(ascii_lowercase)]
     own = [table(each.name, file) for each in found]
     united = within.replace("%s", "|".join(each.alternatives(key) for each in own) or "(?!)")
     try:

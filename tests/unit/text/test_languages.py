@@ -14,7 +14,7 @@ import pytest
 
 from memory_agent.errors import InvalidInput
 from memory_agent.text import tables
-from memory_agent.text.languages import languages
+from memory_agent.text.languages import all_words, any_of, languages, languages_with, plain_any_of
 from memory_agent.text.tables import Table, alternatives
 
 ROOT = Path(__file__).parents[3]
@@ -226,3 +226,28 @@ def test_the_check_would_notice_words_of_a_language() -> None:
     ]
     assert [source for source in found if not knows_a_language(source)] == []
     assert not knows_a_language('"""어제"""\nx = "the name of your mother"\ny = "re|regex".split("|")')
+
+
+def test_a_key_that_no_language_has_is_no_silence() -> None:
+    for ask in (
+        lambda: any_of("cues", "turn.plaid").search("x"),
+        lambda: plain_any_of("word", "self").search("x"),
+        lambda: all_words("words", "fillers", "small_walk"),
+    ):
+        with pytest.raises(KeyError, match="no language has"):
+            ask()
+
+
+def test_every_key_that_the_package_asks_for_is_some_languages() -> None:
+    calls = [
+        [argument.value if isinstance(argument, ast.Constant) else "" for argument in node.args]
+        for file in sorted(PACKAGE.rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") in ("any_of", "plain_any_of", "all_words")
+    ]
+    asked = {
+        (str(file), key) for file, *keys in calls for key in keys if isinstance(key, str) and file and key
+    }
+    assert len(asked) > 40
+    assert {(file, key) for file, key in asked if not languages_with(file, key)} == set()
