@@ -219,7 +219,7 @@ async def test_a_conversation_is_compressed_at_three_quarters_of_its_limit_unles
             tokens += turn.tokens
         assert compressed is not None
         assert 6_000 <= tokens <= 6_000 + turn.tokens
-        assert compressed.tokens <= compressed.metadata.tokens_before / 2
+        assert compressed.tokens <= 4_000  # room for as much again before the next one
 
 
 @says("S1", '"max_session_duration_hours": 24,', '"max_turns_per_session": 1000,')
