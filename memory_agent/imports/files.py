@@ -185,7 +185,7 @@ _DECODER: Final = json.JSONDecoder()
 
 
 class OpenZip:
-    """The ZIP that was read last, kept open: to find a member in one of thousands, all of its directory is read."""
+    """The ZIP that was read last, kept open: opening it reads its directory of all members."""
 
     def __init__(self) -> None:
         self._path: Path | None = None

@@ -348,7 +348,7 @@ def _take_claudes(found: Conversation, uuid: str, message: dict[str, Any]) -> No
 
 
 def _claude_text(message: dict[str, Any]) -> str:
-    """The texts of a message and its voice notes, without thoughts and tools, then its attachments as far as they fit."""
+    """The texts and voice notes of a message without thoughts and tools, then attachments that fit."""
     parts = [part for part in message.get("content") or [] if isinstance(part, dict)]
     said = (part for part in parts if part.get("type") not in UNSAID and part.get("type") != "tool_result")
     texts = [text for part in said if (text := text_in(part, "text"))]

@@ -215,7 +215,7 @@ def test_private_marks_leave_the_words_that_they_show(tmp_path: Path, text: str,
 
 
 def test_what_is_written_beside_the_chat_is_an_answer(tmp_path: Path) -> None:
-    """ChatGPT's canvas: what was made and what was changed, also where the call stands in a code block's text."""
+    """ChatGPT's canvas: what was made and changed, also where the call is a code block's text."""
     made = {"name": "Packing list", "type": "document", "content": "Tent\nStove"}
     changed = {"updates": [{"pattern": "Stove", "multiple": False, "replacement": "Gas stove"}, 7]}
     code = {"content_type": "code", "language": "json", "text": json.dumps(changed)}
@@ -414,7 +414,7 @@ def test_geminis_log_is_grouped_by_address_or_by_pauses(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_geminis_log_is_read_in_any_language(tmp_path: Path, titles: list[str], prompts: list[str]) -> None:
-    """By what has an answer, and by what these titles begin with; if that tells nothing, nothing of a title is cut off."""
+    """By what has an answer, and by what these titles begin with; else nothing of a title is cut off."""
     answered = {
         "safeHtmlItem": [{"html": "<p>Ja.</p>"}],
         "products": ["Gemini-Apps"],
