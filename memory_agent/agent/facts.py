@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from memory_agent.agent.arguments import ThreadCalls, checked_about, checked_times
-from memory_agent.domain import shown
+from memory_agent.checks import MAX_CONTENT_CHARS, checked_text
+from memory_agent.domain import KnownFacts, shown
 from memory_agent.facts.edits import EditOptions, checked_path
 from memory_agent.facts.fold import document_of, subject_of
 from memory_agent.llm.redact import redacted_value
@@ -29,8 +30,11 @@ class FactCalls(ThreadCalls):
         as_of: datetime | None = None,
         recorded_by: datetime | None = None,
         about: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> KnownFacts:
         """The facts, as one merged document: of all the user's threads, or with `scope="thread"` of this one.
+
+        A dict, with `.pending`: how many messages facts are still to be taken from, right after an update for instance (of
+        what is known now; `settle` waits for them).
 
         `scope` (default: the setting `memory_scope`). Of several threads the newest statement counts at each path, and
         lists unite. Where facts of several speakers are known, it is keyed by their names: `{"Ann": {…}, "Bo": {…}}`,
@@ -40,10 +44,23 @@ class FactCalls(ThreadCalls):
         was read at that time.
         """
         whose, times = checked_about(about), checked_times(as_of=as_of, recorded_by=recorded_by)
-        people = await self._core.facts.people(
-            self._reach(scope), as_of=times.get("as_of"), recorded_by=times.get("recorded_by")
-        )
-        return shown(people) if whose is None else document_of(people, subject_of(whose))
+        reach, core = self._reach(scope), self._core
+        people, pending = await core.facts.people(reach, **times), 0
+        if not times:
+            owed = (await core.store.status(reach, now=core.clock.now())).pending
+            pending = owed["facts"] + owed["reextract"]
+        document = shown(people) if whose is None else document_of(people, subject_of(whose))
+        return KnownFacts.of(document, pending)
+
+    async def extract_facts(self, text: str) -> dict[str, Any]:
+        """The facts that would be noted of this text alone, as one document; nothing is stored.
+
+        `text`: what a user says, or a conversation with `User:` and `Assistant:` before its messages. Found by the model of
+        the settings and by patterns, as after an update; what is known already plays no part.
+        Raises LLMUnavailable while the model cannot be asked.
+        """
+        said = checked_text("text", text, max_chars=MAX_CONTENT_CHARS)
+        return await self._core.facts.foresee(said)
 
     async def fact_history(
         self,

@@ -125,6 +125,21 @@ async def show(
         _note_nothing(where, keys, scope, then=until is not None or recorded is not None)
 
 
+@app.command()
+async def extract(
+    where: ThreadOptions,
+    text: str = argument("What a user says; or messages, each behind `User:` or `Assistant:`."),
+) -> None:
+    """Say what would be noted of a text as facts. Nothing is stored.
+
+    Examples:
+        memory-agent facts extract "I'm John, a developer"
+        memory-agent facts extract "User: I live in Oslo." | jq .location
+    """
+    async with opened(where.data_dir, new=True) as service:
+        print_json(await where.agent(service).extract_facts(text))
+
+
 def _title(where: ThreadOptions, reach: Reach, as_of: datetime | None, recorded_by: datetime | None) -> str:
     title = f"Known about user {where.user!r}"
     title += f" from thread {where.thread!r}" if reach == "thread" else " from all threads"

@@ -162,6 +162,14 @@ class FactCalls(Asking):
         prepare=_statement,
         note="Without a key the client makes its own, for the requests of this call alone.",
     )
+    extract_facts = sends(
+        MemoryAgent.extract_facts,
+        "POST facts/extract",
+        lambda reply: dict(one(answers.Facts)(reply)),
+        requests.ExtractFacts,
+        repeatable=True,
+        long=True,
+    )
     add_fact = sends(MemoryAgent.add_fact, "POST facts/add", _RECORD, requests.AddFact, prepare=_statement)
     retract_fact = sends(
         MemoryAgent.retract_fact,

@@ -73,6 +73,7 @@ from memory_agent.domain.facts import (
     FactRecord as FactRecord,
     FactSource as FactSource,
     FactsDocument as FactsDocument,
+    KnownFacts as KnownFacts,
     Place as Place,
     RefusedFact as RefusedFact,
     StatedFact as StatedFact,

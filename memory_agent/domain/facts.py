@@ -177,6 +177,19 @@ class FactsDocument:
         return shown(self.people)
 
 
+class KnownFacts(dict[str, Any]):
+    """The facts as one document. `pending`: messages that facts are still to be taken from."""
+
+    pending: int = 0
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], pending: int) -> KnownFacts:
+        """The document, while so many messages are pending."""
+        facts = cls(document)
+        facts.pending = pending
+        return facts
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FactSource:
     """Source of a fact: the turn with the quoted span; a person's edit (without a turn), or a turn that is gone."""

@@ -15,10 +15,10 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from memory_agent.concurrency import COSTLY_TRIES, Tries, together
-from memory_agent.domain import ExtractionCost, RefusedFact, Scope, new_id
+from memory_agent.domain import ROLE_OF, ExtractionCost, RefusedFact, Scope, Turn, new_id
 from memory_agent.errors import StoreUnavailable
 from memory_agent.facts.documents import FactDocuments
 from memory_agent.facts.extractors import ExtractionRequest, most_related
@@ -48,7 +48,7 @@ from memory_agent.text.terms import count_terms
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from memory_agent.domain import FactChange, FactRecord, StatedFact, Turn
+    from memory_agent.domain import FactChange, FactRecord, StatedFact
     from memory_agent.facts.extractors import Extraction, LLMFactExtractor, Passage, PatternFactExtractor
     from memory_agent.facts.fold import Folded
     from memory_agent.ports import Clock, DocumentStore
@@ -314,6 +314,17 @@ class FactKeeper(FactDocuments):
         long = sum(len(text) for one in stating for text in one.texts.values()) > _LONG_CHARS
         return [*(await asyncio.to_thread(judge) if long else judge()), *made]
 
+    async def foresee(self, text: str) -> dict[str, Any]:
+        """The facts that would be noted of this text alone. Nothing is stored. Raises LLMUnavailable."""
+        turns = conversation_in(text, self._clock.now())
+        told = [turn for turn in turns if turn.role == "user" and turn.content]
+        if not told:
+            return {}
+        alone = FactKeeper(
+            cast("DocumentStore", _Unstored(turns)), self.model, self._patterns, self._clock, self._never
+        )
+        return fold_facts(await alone.examine(told)).document
+
     async def _statements(
         self, turns: Sequence[Turn], model: LLMFactExtractor | None, known: Sequence[FactChange]
     ) -> list[TurnStatements]:
@@ -391,6 +402,51 @@ class FactKeeper(FactDocuments):
         ids = sorted({turn_id for change in changes for turn_id in change.turns})
         found = await self._store.list_turns(scope.user, ids=ids) if ids else []
         return len(found) == len(ids)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unstored:
+    """A conversation that is stored nowhere, as far as extraction asks a store about it."""
+
+    turns: Sequence[Turn]
+
+    async def list_turns(self, _: Scope, *, after_seq: int, limit: int) -> Sequence[Turn]:
+        return self.turns[max(after_seq, 0) :][:limit]
+
+    async def fact_changes(self, _: Scope) -> Sequence[FactChange]:
+        return ()
+
+    async def add_extraction_cost(self, _: Scope, __: ExtractionCost) -> None:
+        return None
+
+
+_SAID_BY: Final = re.compile(rf"^[ \t]*({'|'.join(ROLE_OF)})[ \t]*:", re.IGNORECASE | re.MULTILINE)
+_QUOTED: Final = re.compile(r"""["“](.*)["”]""", re.DOTALL)
+
+
+def conversation_in(text: str, now: datetime) -> list[Turn]:
+    """The messages of a conversation that is written down with who speaks, as "User: …"; else all of it is the user's."""
+    first, *rest = _SAID_BY.split(text)
+    said = [("user", text)] if first.strip() or not rest else list(zip(rest[::2], rest[1::2], strict=True))
+    empty: dict[str, Any] = {
+        "speaker": None,
+        "timestamp": now,
+        "tokens": 0,
+        "importance": None,
+        "metadata": {},
+    }
+    place = {"user_id": "nobody", "thread_id": "none"}
+    return [
+        Turn(
+            id=new_id(),
+            seq=number,
+            role=ROLE_OF[role.lower()],
+            content=quoted[1] if (quoted := _QUOTED.fullmatch(content.strip())) else content.strip(),
+            **place,
+            **empty,
+        )
+        for number, (role, content) in enumerate(said, start=1)
+    ]
 
 
 def _hear(heard: Mapping[str, TurnStatements], request: ExtractionRequest, extraction: Extraction) -> None:

@@ -131,12 +131,14 @@ class Context(Answer):
 
 
 class Facts(Answer):
-    """The known facts: one document, objects within objects."""
+    """The known facts: one document, objects within objects. `pending`: messages that facts are still to be taken from."""
 
     facts: dict[str, Any]
+    pending: int
 
     def as_text(self) -> str:
-        return "\n".join(_fact_lines(self.facts)) or "No facts are known yet."
+        more = [f"({self.pending} messages are still to be read for facts.)"] if self.pending else []
+        return "\n".join([*(_fact_lines(self.facts) or ["No facts are known yet."]), *more])
 
 
 class CorrectedFact(Answer):
@@ -536,7 +538,8 @@ async def facts(
     fact rather than a quotation, or before `correct_fact`. Returns paths and values; where several people speak, each
     person's under their name.
     """
-    return Facts(facts=await memory.fetch_facts(scope=scope, as_of=as_of, about=about))
+    found = await memory.fetch_facts(scope=scope, as_of=as_of, about=about)
+    return Facts(facts=found, pending=found.pending)
 
 
 @_tool("Correct a fact", writes=True, destroys=True)

@@ -13,7 +13,7 @@ from memory_agent import domain as values
 from memory_agent.agent.agent import MANY_TURNS, MemoryAgent
 from memory_agent.checks import MAX_ID_CHARS, MAX_TAG_CHARS
 from memory_agent.conversations.people import UnknownUser
-from memory_agent.domain import MAX_SEQ, new_id
+from memory_agent.domain import MAX_SEQ, KnownFacts, new_id
 from memory_agent.errors import InvalidInput, NotFound
 from memory_agent.server.auth import Principal
 from memory_agent.server.dependencies import (
@@ -486,6 +486,12 @@ async def add_fact(memory: WritableMemory, body: requests.AddFact, key: Idempote
     """Say that the value is one more element of the list at the path."""
     record = await memory.add_fact(body.path, body.value, about=body.about, idempotency_key=key)
     return answer(json_of(FactRecord, record))
+
+
+@facts.post(f"{FACTS}/extract", response_model=Facts)
+async def extract_facts(memory: WritableMemory, body: requests.ExtractFacts) -> Response:
+    """The facts that would be noted of a text alone, as one document. Nothing is stored; a language model may be asked."""
+    return answer(Facts.of(KnownFacts(await memory.extract_facts(body.text))))
 
 
 @facts.post(f"{FACTS}/retract", response_model=FactRecord)

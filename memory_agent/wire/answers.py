@@ -195,19 +195,20 @@ class SessionSummary(Wire):
 FactRecord = Answer[values.FactRecord]
 
 
-class Facts(Answer[dict[str, Any]]):
-    """The facts, as one document."""
+class Facts(Answer[values.KnownFacts]):
+    """The facts, as one document; and how many messages facts are still to be taken from."""
 
     facts: JsonObject
+    pending: int = 0
 
     @classmethod
-    def of(cls, document: dict[str, Any]) -> "Facts":
+    def of(cls, document: values.KnownFacts) -> "Facts":
         """The answer with this document."""
-        return cls.model_validate({"facts": document})
+        return cls.model_validate({"facts": dict(document), "pending": document.pending})
 
-    def domain(self) -> dict[str, Any]:
+    def domain(self) -> values.KnownFacts:
         """The document."""
-        return dict(self.facts)
+        return values.KnownFacts.of(self.facts, self.pending)
 
 
 # --- topics --------------------------------------------------------------------------------------------------

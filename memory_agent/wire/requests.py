@@ -296,6 +296,14 @@ class AddFact(Request):
     """Whose fact it is; default: the one person's there is."""
 
 
+class ExtractFacts(Request):
+    """What a user says, or a conversation with `User:` and `Assistant:` before its messages."""
+
+    model_config = example({"text": "User: I'm John, a developer"})
+
+    text: Annotated[str, Field(min_length=1, max_length=MAX_CONTENT_CHARS)]
+
+
 class RetractFact(Request):
     """The fact that holds no more; its history stays."""
 

@@ -85,6 +85,7 @@ READS: dict[str, Call] = {
         "bread", price="thorough", window=False, top_k=2
     ),
     "facts": lambda m: m.fetch_facts(),
+    "facts of a text": lambda m: m.extract_facts("User: I'm John, a developer\nAssistant: Hello!"),
     "facts of the user": lambda m: m.fetch_facts(
         scope="user", as_of=START + timedelta(minutes=30), recorded_by=START + timedelta(days=9)
     ),
