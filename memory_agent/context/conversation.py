@@ -198,7 +198,7 @@ SHORT_TURNS, LONG_TURNS = 10, 60
 """Between so many turns the share falls from all of the tokens to `COMPRESSED_SHARE`."""
 _TOPICS: Final = 8
 SECTIONS_TOKENS: Final = 800
-"""That a compression which was asked for may take, however short the conversation is: room for all sections."""
+"""That a compression which was asked for may take of a conversation that is not long: room for all sections."""
 # Shares of the budget, before key moments take what is left.
 _RECENT, _RECENT_AT_MOST = 0.45, 0.75
 _OF_SPARE: Final = 0.9
@@ -318,7 +318,9 @@ def _packed(
         conversation.digest.moments, key=lambda moment: (-moment.worth, -moment.score, -moment.seq)
     )
     packing.take_all(_moment_items(packing, ranked))
-    packing.take_all(_whole_items(packing, ranked, conversation.turns))
+    spare = min(int(conversation.digest.tokens * COMPRESSED_SHARE) - packing.tokens, packing.room)
+    whole = _whole_items(packing, ranked, conversation.turns)
+    packing.take_all(whole, limit=packing.used_by("moments") + max(spare, 0))
     limits: dict[Tier, int] = {"summary": SUMMARY_TOKENS, "preserved": PRESERVED_TOKENS}
     for tier, items in groupby(left, key=lambda item: item.tier):
         packing.take_all(items, limit=limits.get(tier))

@@ -277,6 +277,11 @@ class Packing:
         """Tokens that are left."""
         return self._budget - max(self._lines, self._messages)
 
+    @property
+    def tokens(self) -> int:
+        """Tokens that are taken."""
+        return self._budget - self.room
+
     def adds(self, item: Item) -> int:
         """Tokens that the item would add to the text, with its heading, a gap, and what its tier begins with."""
         placed = self._placed.get(item.tier) or Placed()

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 SHORT_ANSWER_CHARS: Final = 40
 """Of an answer that tells too little by itself, and is told with its question."""
 MAX_CHARS: Final = 220
-WHOLE_CHARS: Final = 320
+WHOLE_CHARS: Final = 400
 """A person's turn of no more is kept whole, of a longer one its most telling sentences."""
 GAP: Final = "…"
 """Stands where turns, or sentences of one, are left out, so that no reply seems to answer what it doesn't."""
