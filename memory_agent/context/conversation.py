@@ -198,7 +198,7 @@ SHORT_TURNS, LONG_TURNS = 10, 60
 """Between so many turns the share falls from all of the tokens to `COMPRESSED_SHARE`."""
 _TOPICS: Final = 8
 SECTIONS_TOKENS: Final = 800
-"""That a compression which was asked for may take of a conversation that is not long: room for all sections."""
+"""That a compression which was asked for may take, however short the conversation is: room for all sections."""
 # Shares of the budget, before key moments take what is left.
 _RECENT, _RECENT_AT_MOST = 0.45, 0.75
 _OF_SPARE: Final = 0.9

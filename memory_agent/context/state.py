@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from memory_agent.context.budget import PERSONA_TOKENS, PRESERVED_TOKENS
 from memory_agent.context.conversation import (
-    LONG_TURNS,
     SECTIONS_TOKENS,
     Conversation,
     budget_for,
@@ -189,7 +188,7 @@ class ConversationReader:
         """
         recent = await self._store.list_turns(scope, through=through, limit=self._recent_turns, newest=True)
         room = budget_for(digest, most_tokens=self._most_tokens)
-        in_sections = sections and digest.turns < LONG_TURNS and room < SECTIONS_TOKENS
+        in_sections = sections and room < SECTIONS_TOKENS
         preserved, passed_over = await self.preserved(scope, last, digest, () if in_sections else recent)
         topics = [topic.topic_id for topic in digest.topics]
         titles = {t.id: t.title for t in await self._store.list_topics(scope, ids=topics)} if topics else {}

@@ -53,9 +53,11 @@ async def test_questions_and_answers_have_a_summary_of_the_answers(memory: Memor
     question, answer = "What colour was number {}?", "The {}th was a dark sort of teal."
     texts = [text.format(n) for n in range(60) for text in (question, answer)]
     await memory.add_turns(said(texts if asks == "user" else ["Go on.", *texts]))
-    for context in (await memory.session_context(), await memory.compress()):
+    await memory.settle(timeout=60)
+    now = await memory.session_context()
+    assert now.tokens < now.metadata.tokens_before / 2
+    for context in (now, await memory.compress()):
         assert len(context.summary) > 5
         for item in context.summary:
             number = (item.first_seq - 1 - (asks != "user")) // 2
             assert item.text == f"(to “{question.format(number)}”) {answer.format(number)}"
-        assert context.tokens < context.metadata.tokens_before / 2
