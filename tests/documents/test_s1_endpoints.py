@@ -79,6 +79,17 @@ async def test_what_a_turn_is_scored_for_is_told() -> None:
     )
 
 
+@says("S1", "def extract_user_info(turn: ConversationTurn) -> Optional[Dict]", better="s1-scorer")
+async def test_what_a_turn_tells_of_its_user_is_extracted_and_not_stored(service: MemoryService) -> None:
+    memory = service.agent("lee", "told")
+    assert await memory.extract_facts("I live in Oslo. I work as a nurse.") == {
+        "location": "Oslo",
+        "occupation": "nurse",
+    }
+    assert await memory.extract_facts("Nice weather today.") == {}
+    assert await memory.fetch_facts(scope="thread") == {}
+
+
 # --- the manager -----------------------------------------------------------------------------------------------
 @says(
     "S1",
@@ -130,10 +141,11 @@ async def test_the_endpoints_answer_at_the_documents_addresses(service: MemorySe
         place = f"/api/sessions/{session['id']}"
         context = await asked("GET", f"{place}/context")
         assert [turn["content"] for turn in context["recent"]][-1] == "I'm a bit nervous."
-        assert "recent" in await asked("POST", f"{place}/compress")
+        compressed = await asked("POST", f"{place}/compress")
+        assert "guitar at an open mic" in str(compressed["summary"])
         history = await asked("GET", f"{place}/history")
         assert [turn["seq"] for turn in history["items"]] == [1, 2, 3, 4, 5]
-        assert "items" in await asked("GET", f"{place}/summary")
+        assert (await asked("GET", f"{place}/summary"))["items"] == compressed["summary"]
         body = {"query": "Who comes along?", "session_id": session["id"], "user_id": "lee"}
         found = await asked("POST", "/api/memory/search", body)
         assert found["items"][0]["turn"]["content"] == "My sister Ines comes along."
