@@ -18,6 +18,7 @@ from memory_agent.cli.options import SCOPE, MemoryTyper, ThreadOptions, argument
 from memory_agent.cli.output import (
     clean,
     line,
+    many,
     note,
     out,
     picked,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 
 _INDENT: Final = 4
+_HARDLY_MEANT: Final = 0.02
+"""The confidence below which hardly one turn in fifty answers."""
 _PIPED_CHARS: Final = 240
 """Of a passage where nobody looks, who would see a line's end."""
 _WORD: Final = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
@@ -142,6 +145,7 @@ async def ask(
     max_tokens: int | None = option("--max-tokens", "Its budget.", min=1, shown="max_context_tokens"),
     no_window: bool = flag("--no-window", "Without the last turns of the conversation in it."),
     why: bool = flag("--why", "Each turn whole, with what it was found by and its id."),
+    every: bool = flag("--all", "Also what is hardly meant."),
 ) -> None:
     """Find the turns that answer a question, best first: how sure that is, when, who, and the passage that answers.
 
@@ -162,7 +166,7 @@ async def ask(
     if in_context and session:
         raise typer.BadParameter("--session narrows a search, and a context has more than one: leave it out")
     if not in_context:
-        await _find(where, question, scope, top_k, {"tag": tag, "session_id": session}, why=why)
+        await _find(where, question, scope, top_k, {"tag": tag, "session_id": session}, why=why, every=every)
         return
     async with agent_of(where, reach=scope) as agent:
         found = await agent.fetch_memory(
@@ -187,16 +191,27 @@ async def _find(
     within: dict[str, str | None],
     *,
     why: bool,
+    every: bool,
 ) -> None:
-    """Print the turns that answer the question."""
+    """Print the turns that answer the question, the surest first, and how many are still to be indexed."""
     language = settings(where.data_dir).search_language
     async with agent_of(where, reach=scope) as agent:
         found = await agent.fetch_long_term(question, top_k, scope=scope, **within)
+        waiting = 0 if where.as_json else (await agent.status()).pending.get("index", 0)
     if where.as_json:
         print_json([recollection_as_json(recollection) for recollection in found])
-    elif found:
-        print_answers(question, found, language=language, here=where.thread, why=why)
-    else:
+        return
+    sure = sorted(found, key=lambda one: -one.confidence)
+    shown = sure if every else [one for one in sure if one.confidence >= _HARDLY_MEANT]
+    if shown:
+        print_answers(question, shown, language=language, here=where.thread, why=why)
+    if left_out := len(found) - len(shown):
+        note(f"{many(left_out, 'turn')} below {_HARDLY_MEANT}, which are hardly meant: --all shows them.")
+    if waiting:
+        note(
+            f"{many(waiting, 'turn')} of this thread are still to be indexed, and found by their words alone."
+        )
+    if not found:
         thread = f"thread {where.thread!r} of " if scope == "thread" else ""
         wider = "; --scope user searches all threads" if scope == "thread" else ""
         tagged = "" if within["tag"] is None else f" in topics tagged {within['tag']!r}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from memory_agent.cli.forget import read_receipts
-from memory_agent.cli.opening import opened
+from memory_agent.cli.opening import opened, tell_if_idle
 from memory_agent.cli.options import (
     FAILED,
     OK,
@@ -25,6 +26,7 @@ from memory_agent.cli.options import (
     option,
     scope_of,
     settings,
+    working_settings,
 )
 from memory_agent.cli.output import (
     complain,
@@ -40,15 +42,19 @@ from memory_agent.cli.output import (
     progress_bar,
     when,
 )
+from memory_agent.cli.status import PATIENCE, settled, tell_what_is_owed
 from memory_agent.clock import SystemClock
 from memory_agent.data_dir import check_memory
+from memory_agent.domain import Scope
 from memory_agent.errors import InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from memory_agent.cli.opening import Service
     from memory_agent.cli.options import ThreadOptions
     from memory_agent.config import MemoryConfig
+    from memory_agent.domain import MemoryStatus
     from memory_agent.exports.run import Imported
     from memory_agent.imports.run import ImportReport
     from memory_agent.ports import DocumentStore, KeyStore
@@ -204,6 +210,8 @@ def print_imported(done: Imported) -> None:
 _PATHS: Final[Any] = typer.Argument(help="ZIPs, folders or files.", metavar="PATH...")
 _SHOWN: Final = 20
 _WORKER: Final = "Make it searchable: memory-agent worker --until-idle"
+_ALL_DONE: Final = "All of it is searchable."
+_LOOK_SECONDS: Final = 0.2
 _STORED_PER_SECOND: Final = 150
 _EMBEDDED_CHARACTERS_PER_SECOND: Final = 20_000
 """Rough figures of two cores, with SQLite and all-MiniLM-L6-v2: the plan says "about"."""
@@ -217,8 +225,10 @@ async def import_(
         "--from", "auto, chatgpt, claude, gemini, mem0, langchain, openai-jsonl or sharegpt.", "auto"
     ),
     dry_run: bool = flag("--dry-run", "Only say what there is, and how long it will take."),
+    no_wait: bool = flag("--no-wait", "Leave when stored; a worker does the rest later."),
+    patience: float = PATIENCE,
 ) -> int:
-    """Import conversations of other programs, or an export of a memory.
+    """Import conversations of other programs, or an export of a memory, and wait until they are searchable.
 
     Of ChatGPT, Claude, Gemini and mem0, and lists of messages; ZIPs as they were downloaded will do, and their shards.
     Each conversation becomes a thread of --user. To import again, also a newer export, adds what is new.
@@ -234,14 +244,18 @@ async def import_(
     from memory_agent.imports.run import import_chats
 
     if len(paths) == 1 and source == "auto" and _is_export(paths[0]):
-        return await _take_in(where, paths[0], dry_run=dry_run)
+        return await _take_in(where, paths[0], dry_run=dry_run, wait=not no_wait, patience=patience)
+    left = None
     with progress_bar("Reading turns" if dry_run else "Importing turns", show=not where.as_json) as moved:
         given: dict[str, Any] = {"source": source, "tenant": where.tenant, "progress": moved}
         if dry_run:
             report = await import_chats(None, where.user, *paths, **given)
         else:
-            async with opened(where.data_dir, new=True) as service:
+            async with opened(where.data_dir, works=not no_wait, new=True) as service:
                 report = await import_chats(service, where.user, *paths, **given)
+                if report.new and not no_wait:
+                    of = Scope.of(where.user, tenant=where.tenant)
+                    left = await _settled(service, of, patience, show=not where.as_json)
     for one in report.unreadable[:_SHOWN]:
         complain(f"{one.where}: {one.reason}")
     if len(report.unreadable) > _SHOWN:
@@ -250,10 +264,14 @@ async def import_(
         print_json(_as_json(report, dry_run=dry_run))
     else:
         _print_report(report, dry_run=dry_run)
+        if left is not None:
+            tell_what_is_owed(left, where.data_dir)
+        elif report.new and not dry_run:
+            note(_WORKER if no_wait else _ALL_DONE)
     if not report.turns:
         complain("nothing was found that can be imported")
         return FAILED
-    return UNFINISHED if report.unreadable else OK
+    return UNFINISHED if report.unreadable or left is not None else OK
 
 
 def _is_export(path: Path) -> bool:
@@ -265,18 +283,38 @@ def _is_export(path: Path) -> bool:
     return False
 
 
-async def _take_in(where: ThreadOptions, file: Path, *, dry_run: bool) -> int:
+async def _settled(service: Service, of: Scope | None, patience: float, *, show: bool) -> MemoryStatus | None:
+    """Wait for all work on the scope's turns (None: anybody's); how it stands if a part stays down, None if all is done."""
+    await tell_if_idle(service)
+
+    async def settle(moved: Callable[..., None]) -> None:
+        while (status := await service.status(of)).owed_count > status.parked_count:
+            moved(status)
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    return await settled(service, settle, patience=patience, show=show, scope=of)
+
+
+async def _take_in(where: ThreadOptions, file: Path, *, dry_run: bool, wait: bool, patience: float) -> int:
     from memory_agent.service import MemoryService
 
     if dry_run or where.user != USER:
         raise typer.BadParameter(f"{file} is an export of a memory, which takes neither --user nor --dry-run")
-    async with MemoryService(settings(where.data_dir, run_worker=False)) as service:
+    left = None
+    cfg = working_settings(where.data_dir) if wait else settings(where.data_dir, run_worker=False)
+    async with MemoryService(cfg) as service:
         done = await service.import_from(file, progress=counting("read"))
+        if wait and done.new_turns:
+            left = await _settled(service, None, patience, show=not where.as_json)
     if where.as_json:
         print_json(picked(done, IMPORTED))
-        return OK
+        return OK if left is None else UNFINISHED
     print_imported(done)
-    note(_WORKER)
+    if left is not None:
+        tell_what_is_owed(left, where.data_dir)
+        return UNFINISHED
+    if done.new_turns:
+        note(_ALL_DONE if wait else _WORKER)
     return OK
 
 
@@ -309,5 +347,3 @@ def _print_report(report: ImportReport, *, dry_run: bool) -> None:
             out.print(f"{name}: left out {many(count, 'message')}: {reason}")
     if dry_run and report.turns:
         note(f"Time to import it and to make it searchable: {in_words(_seconds(report))}.")
-    elif report.new:
-        note(_WORKER)

@@ -97,6 +97,24 @@ def test_question_finds_the_turn_with_its_date_and_why(remembered: CommandLine, 
     assert look("ask", "piano", "--context", "-t", "new", "--scope", "thread").stdout.strip() == ""
 
 
+def test_answers_come_by_how_sure_they_are_without_those_that_hardly_are(look: Quick) -> None:
+    """What is left out is counted, and shown when asked for."""
+    few, every = (
+        look("ask", "When does the piano tuner come?", "-t", "main", *more) for more in ([], ["--all"])
+    )
+    sure = [
+        float(line.split()[1]) for line in every.stdout.splitlines() if line[:4].strip().rstrip(".").isdigit()
+    ]
+    assert sure == sorted(sure, reverse=True)
+    assert len(sure) == 3
+    hidden = sum(each < 0.02 for each in sure)
+    assert hidden
+    assert f"{hidden} turn" in few.stderr
+    assert "--all shows them" in few.stderr
+    assert every.stdout.startswith(few.stdout)
+    assert "--all" not in every.stderr
+
+
 def test_in_80_columns_words_are_bold_and_the_ledgers_columns_whole(remembered: CommandLine) -> None:
     asked = remembered.command("ask", "When does the piano tuner call?", "-k", "1")
     shown = in_terminal(f"stty cols 80; exec {shlex.join(asked)}", remembered)

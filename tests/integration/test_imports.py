@@ -212,6 +212,7 @@ def test_the_command(quick: Quick, tmp_path: Path) -> None:
     assert "item 2: " in said.stderr
     assert "it searchable: < 1 minute" in said.stderr
     assert quick.json("import", packed, "--user", "ada", code=3)["sources"]["chatgpt"]["new"] == 2
+    assert not any(quick.json("status")["pending"].values()), "it waits until they are searchable"
     assert quick.json("import", packed, "--user", "ada", code=3)["sources"]["chatgpt"]["new"] == 0
     threads = quick.json("threads", "--user", "ada")["threads"]
     assert [one["thread"] for one in threads] == ["chatgpt:c1"]
