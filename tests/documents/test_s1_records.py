@@ -55,6 +55,19 @@ async def test_a_session_has_what_the_document_gives_it(long_talk: MemoryAgent) 
     assert last.session_id == session.id
 
 
+@says("S1", "- [ ] Basic session management", "- [ ] Implement ConversationSession model")
+@says("S1", "participants: List[str]  # User IDs", "total_turns: int")
+async def test_a_session_counts_its_turns_and_names_who_takes_part(service: MemoryService) -> None:
+    memory = service.agent("lee", "sitting")
+    started = await memory.start_session(participants=["lee", "mia"])
+    await memory.update_memory("Hello!", "Hello Lee, hello Mia!")
+    (session,) = await memory.sessions()
+    assert (session.id, session.total_turns, session.participants) == (started.id, 2, ("lee", "mia"))
+    await memory.start_session(participants=["lee"])
+    await memory.add_turn("user", "I am back.")
+    assert [(one.number, one.total_turns) for one in await memory.sessions()] == [(1, 2), (2, 1)]
+
+
 @says("S1", "class ConversationTurn:", "turn_id: int  # Sequential within session", "token_count: int")
 @says(
     "S1",
