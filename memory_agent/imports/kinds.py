@@ -430,7 +430,7 @@ def _label(items: Sequence[dict[str, Any]]) -> str:
     titles = {title for item in items if (title := text_in(item, "title")) and _exchange(item)[1]}
     if any(str(item.get("title")).startswith(_PROMPTED) for item in items):
         return _PROMPTED
-    labels = Counter(label[0] for title in titles if (label := _LABEL.match(title)))
+    labels = Counter(found[0] for title in titles if (found := _LABEL.match(title)))
     for label, count in labels.most_common(1):
         if 2 * count >= len(titles) and (count > 1 or len(label.split()) <= _WORDS_OF_A_LABEL):
             return label

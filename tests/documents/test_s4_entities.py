@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from memory_agent import Entity, MemoryAgent, MemoryConfig, MemoryService, by_kind
+from memory_agent.domain import Role
 from memory_agent.testing import HashEmbedder, ScriptedLLM
 from tests.documents.conftest import Servers
 from tests.documents.frame import says
@@ -18,6 +19,7 @@ from tests.documents.frame import says
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 LONG = "Message number {} is about ferries. " + "They sail at nine from the old harbour. " * 20
 SHARE = ["LANEIGE 점유율 알려줘", "현재 LANEIGE의 SoS는 12.5%입니다."]
+SAID: list[tuple[Role, str]] = [("user", SHARE[0]), ("assistant", SHARE[1])]
 
 
 @pytest.fixture
@@ -52,7 +54,7 @@ async def named(memory: MemoryAgent) -> dict[str, list[str]]:
 async def test_turns_are_added_read_and_cleared(quick: MemoryService) -> None:
     memory = quick.agent("kim", "session1")
     before = datetime.now(UTC) - timedelta(seconds=1)
-    for role, text in zip(("user", "assistant"), SHARE, strict=True):
+    for role, text in SAID:
         await memory.add_turn(role, text)
     history = (await memory.history()).turns
     assert [(turn.role, turn.content) for turn in history] == [("user", SHARE[0]), ("assistant", SHARE[1])]
@@ -315,7 +317,7 @@ async def test_a_recogniser_of_ones_own_adds_names_and_holds_nothing_up(tmp_path
 
     people = People()
     cfg = MemoryConfig(data_dir=tmp_path)
-    async with MemoryService(cfg, entity_finder=people, embedder=HashEmbedder()) as service:  # type: ignore[arg-type]  # dicts
+    async with MemoryService(cfg, entity_finder=people, embedder=HashEmbedder()) as service:
         memory = service.agent("kim", "s1")
         await memory.add_user_message("Mia likes LANEIGE.")
         await memory.settle(timeout=60)
@@ -345,7 +347,7 @@ async def test_a_recogniser_of_ones_own_adds_names_and_holds_nothing_up(tmp_path
 @says("S4", "- Includes summary, recent turns, and tracked entities", better="s4-context")
 async def test_the_prompt_has_recent_turns_and_the_entities_of_the_question(service: MemoryService) -> None:
     memory = service.agent("park", "session1")
-    for role, text in zip(("user", "assistant"), SHARE, strict=True):
+    for role, text in SAID:
         await memory.add_turn(role, text, timestamp=START)
     await memory.settle()
     user_message = "How is LANEIGE's share now?"
@@ -480,9 +482,9 @@ async def test_what_is_read_for_a_prompt_does_not_grow_with_the_session(quick: M
     memory = quick.agent("kim", "s1")
     lengths = []
     for _ in range(3):
-        await talk(memory, 100, LONG)
+        await talk(memory, 40, LONG)
         context = await memory.fetch_memory("And now?")
         lengths.append(len(context.short_term))
         assert context.tokens <= 4_000
     assert lengths == [10, 10, 10]
-    assert (await memory.clear()).turns == 300
+    assert (await memory.clear()).turns == 120

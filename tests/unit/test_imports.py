@@ -219,13 +219,13 @@ def test_what_is_written_beside_the_chat_is_an_answer(tmp_path: Path) -> None:
     made = {"name": "Packing list", "type": "document", "content": "Tent\nStove"}
     changed = {"updates": [{"pattern": "Stove", "multiple": False, "replacement": "Gas stove"}, 7]}
     code = {"content_type": "code", "language": "json", "text": json.dumps(changed)}
-    create, update = ({"recipient": f"canmore.{name}_textdoc"} for name in ("create", "update"))
+    create, update = "canmore.create_textdoc", "canmore.update_textdoc"
     nodes = (
         ("a", None, said("user", "Make a list.")),
-        ("b", "a", said("assistant", json.dumps(made), **create)),
+        ("b", "a", said("assistant", json.dumps(made), recipient=create)),
         ("c", "b", said("tool", "Successfully created text document")),
-        ("d", "c", said("assistant", code, **update)),
-        ("e", "d", said("assistant", "broken", **update)),
+        ("d", "c", said("assistant", code, recipient=update)),
+        ("e", "d", said("assistant", "broken", recipient=update)),
         ("f", "e", said("assistant", "Here it is.")),
     )
     found = conversation(tmp_path, [tree(*nodes, current="f")])
