@@ -110,6 +110,7 @@ async def show(
     keys = _keys(path)
     async with agent_of(where, reach=scope) as agent:
         known = await known_facts(agent, scope, about=about, as_of=until, recorded_by=recorded)
+        waiting = 0 if where.as_json or until or recorded else (await agent.status()).pending.get("facts", 0)
     parts = {name: at_path(facts, keys) for name, facts in known.people.items()}
     several = len(parts) > 1
     found = {name: part for name, part in parts.items() if part} if several else next(iter(parts.values()))
@@ -123,6 +124,8 @@ async def show(
         print_known(title, known, keys, now=datetime.now(UTC), here=where.thread)
     else:
         _note_nothing(where, keys, scope, then=until is not None or recorded is not None)
+    if waiting:
+        note(f"{many(waiting, 'turn')} of this thread are still to be read for facts.")
 
 
 @app.command()

@@ -96,6 +96,8 @@ def test_containers_of_ours_can_do_and_take_little() -> None:
         assert service["cap_drop"] == ["ALL"]
         assert service["pids_limit"] > 0
         assert service["deploy"]["resources"]["limits"]["memory"]
+    for server in ("mongo", "chroma"):
+        assert COMPOSE["services"][server]["deploy"]["resources"]["limits"]["memory"]
     assert (PROXY["read_only"], PROXY["tmpfs"], PROXY["cap_drop"]) == (True, "/tmp", ["ALL"])
     assert (SETTINGS["cap_drop"], SETTINGS["cap_add"]) == (["ALL"], ["DAC_READ_SEARCH"])
     assert (SETTINGS["read_only"], SETTINGS["network_mode"]) == (True, "none")
