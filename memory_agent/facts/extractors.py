@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 from dataclasses import dataclass, field
+from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.domain import UNNAMED, ExtractionCost, Message, StatedFact
@@ -18,6 +19,8 @@ from memory_agent.facts.tree import fact_words
 from memory_agent.llm.redact import redacted_each
 from memory_agent.llm.replies import is_refusal, json_values, objects_in, spoken
 from memory_agent.text.inert import attribute, delimiters, inert, inert_line
+from memory_agent.text.languages import languages_with
+from memory_agent.text.tables import table
 from memory_agent.text.terms import count_terms
 
 if TYPE_CHECKING:
@@ -74,36 +77,7 @@ plans, goals, languages, or a short word of your own
 "over": true if the message says that it is over or no longer true
 Answer with JSON only: {"facts": [...]}, with an empty list if there is nothing to note."""
 
-_Example = tuple[str, tuple[tuple[str, str, str, str, bool], ...]]
-_EXAMPLES: Final[Mapping[str, _Example]] = {
-    "": (
-        "I'm Tom and my wife Ann is vegetarian. We fly to Rome on 3 May. I stopped smoking last year.",
-        (
-            ("I'm Tom", "me", "name", "Tom", False),
-            ("my wife Ann", "me", "family.wife", "Ann", False),
-            ("my wife Ann is vegetarian", "Ann", "diet", "vegetarian", False),
-            ("We fly to Rome on 3 May", "me", "plans", "trip to Rome on 3 May", False),
-            ("I stopped smoking last year", "me", "habits", "smoking", True),
-        ),
-    ),
-    "hangul": (
-        "저는 민수고 아내 지은이는 채식주의자예요. 5월 3일에 제주도에 가요. 작년에 담배를 끊었어요.",
-        (
-            ("저는 민수고", "me", "name", "민수", False),
-            ("아내 지은이는", "me", "family.wife", "지은", False),
-            ("아내 지은이는 채식주의자예요", "지은", "diet", "채식주의자", False),
-            ("5월 3일에 제주도에 가요", "me", "plans", "5월 3일 제주도 여행", False),
-            ("작년에 담배를 끊었어요", "me", "habits", "담배", True),
-        ),
-    ),
-}
-"""A message and its items by script: a worked example does more for a small model than rules do."""
-_NOTHING_TO_NOTE: Final = {
-    "": "Can you help me with a poem about the sea?",
-    "hangul": "바다에 대한 시 좀 써 줄래?",
-}
 _ONLY_JSON: Final = "\nAnswer with the JSON object alone."
-_HANGUL: Final = re.compile(r"[가-힣]")
 _TAGS: Final = delimiters("message")
 
 
@@ -194,20 +168,26 @@ def most_related(records: Iterable[FactRecord], texts: Iterable[str]) -> tuple[F
 def messages(request: ExtractionRequest) -> list[Message]:
     """The request as it is said to a language model: instructions, a worked example, the messages."""
     texts = "".join(passage.text for passage in request.passages)
-    script = "hangul" if len(_HANGUL.findall(texts)) * 4 > len(texts) else ""
-    said, items = _EXAMPLES[script]
-    answer = {"facts": [dict(zip(_KEYS, item, strict=True)) for item in items]}
+    example = _example(texts)
+    notes = [dict(zip(_KEYS, (*note[:4], note[4:] == ["over"]), strict=True)) for note in example["notes"]]
     system = _SYSTEM
     if request.never:
         system += f"\nNever note anything about: {inert(', '.join(request.never), _TAGS)}."
-    example = f"{_message('user', said)}\n{_message('user', _NOTHING_TO_NOTE[script])}"
     asked = "\n".join(_asked(request))
     return [
         Message(role="system", content=system),
-        Message(role="user", content=example),
-        Message(role="assistant", content=json.dumps(answer, ensure_ascii=False)),
+        Message(role="user", content="\n".join(_message("user", example[key]) for key in ("states", "asks"))),
+        Message(role="assistant", content=json.dumps({"facts": notes}, ensure_ascii=False)),
         Message(role="user", content=asked),
     ]
+
+
+def _example(texts: str) -> Mapping[str, Any]:
+    """The worked example in a language with letters of its own, if more than a quarter of `texts` are such; else in English."""
+    for each in languages_with("facts", "example"):
+        if not each.may_be_in(ascii_lowercase) and len(each.letters.findall(texts)) * 4 > len(texts):
+            return table(each.name, "facts").items("example")
+    return table("english", "facts").items("example")
 
 
 def _asked(request: ExtractionRequest) -> Iterator[str]:

@@ -38,7 +38,8 @@ from memory_agent.text.cues import (
     read_statement,
     states_nothing,
 )
-from memory_agent.text.languages import any_of
+from memory_agent.text.languages import all_words, any_of, languages_with
+from memory_agent.text.tables import table
 from memory_agent.text.terms import count_terms, normalized
 from memory_agent.text.times import time_spans
 
@@ -169,21 +170,6 @@ def _folded(text: str) -> str:
 USUAL_CONFIDENCE: Final = 0.8
 """Of what an extractor states without saying how sure it is."""
 
-CATEGORIES: Final[Mapping[str, str]] = {
-    "health": "health medical medication medicine illness disease diagnosis allergy allergic symptom disability "
-    "therapy therapist mental pregnancy pregnant doctor depression anxiety cancer diabetes asthma surgery treatment "
-    "disorder adhd autism hiv blood",
-    "religion": "religion religious faith church mosque synagogue temple belief god christian muslim jewish hindu "
-    "buddhist catholic atheist",
-    "politics": "politics political party vote voting election democrat republican ideology union",
-    "sexuality": "sexuality sexual orientation gay lesbian bisexual transgender queer gender",
-    "ethnicity": "ethnicity ethnic race racial tribe",
-    "finance": "finance financial income salary wage debt bank loan mortgage savings credit investment wealth",
-    "contact": "phone telephone email mail address contact mobile handle",
-    "identity": "passport ssn security license licence id identification tax iban account password pin",
-}
-"""Words by which a fact of a category is known, besides the category's own name."""
-
 _OPPOSITES: Final = {"likes": "dislikes", "dislikes": "likes"}
 _LISTS: Final = (
     "likes dislikes interests hobbies goals plans habits constraints notes pets allergies health languages skills instruments"
@@ -225,9 +211,6 @@ _SAME_PATHS: Final[Mapping[tuple[str, ...], tuple[str, ...]]] = {
     }.items()
     for name in names.split()
 }
-_SELF: Final = "user speaker author writer sender i me myself self we us the_user the_speaker the_author the_writer 나 저 본인 사용자 화자"
-_SENDERS: Final = frozenset(_SELF.split())
-"""What a model calls who wrote a message, also where that one has a name."""
 _MAX_PATH_CHARS: Final = 200
 _MAX_SAID_CHARS: Final = 500
 _MAX_QUOTE_CHARS: Final = 1_000
@@ -241,12 +224,8 @@ _MEASURE: Final = lazily(
 )
 """Right before a thing, without which it says something else."""
 _QUOTES: Final = lazily(re.compile, r'["“”«»「」]')
-_NOT: Final = lazily(
-    re.compile,
-    r"\b(?:not|never|no|without|cannot|none)\b|n't\b|(?<![가-힣])(?:안|못) |지 않|free\b",
-    re.IGNORECASE,
-)
-_TO_ME: Final = lazily(re.compile, r"\b(?:me|us)\b", re.IGNORECASE)
+_NOT: Final = any_of("facts", "vetting.not", regex.IGNORECASE)
+_TO_ME: Final = any_of("corrections", "to_me", regex.IGNORECASE)
 _SEPARATOR: Final = lazily(re.compile, r"\s*[,;、]\s*(?:and\s+|or\s+)?|\s+and\s+(?=\S+$)|\s+und\s+(?=\S+$)")
 
 
@@ -488,7 +467,7 @@ class Vetted:
         own = {self._speaker, str(tree.get(("name",)) or "")}
         if item.path[-1:] == ("name",):
             own.add(fact_words(item.value))
-        mine = fact_key(about) in _SENDERS or about in map(person_key, own)
+        mine = fact_key(about) in all_words("facts", "vetting.senders") or about in map(person_key, own)
         named = "" if mine else self._acquainted(about)
         if owner is not None and (owner.name or owner.relation):
             name = owner.name or self._acquainted(owner.relation)
@@ -661,7 +640,9 @@ def _never_noted(item: StatedFact, told: Iterable[str], never: Collection[str]) 
     texts = (regex.sub(runs, " ", text.replace("\\n", " ")) for text in (*raw, *told))
     said = count_terms(" ".join(texts)).keys()
     for category in never:
-        telling = count_terms(f"{category.replace('_', ' ')} {CATEGORIES.get(category.casefold(), '')}")
+        key = f"categories.{category.casefold()}"
+        words = (table(each.name, "facts").value(key) for each in languages_with("facts", key))
+        telling = count_terms(" ".join((category.replace("_", " "), *words)))
         if not said.isdisjoint(telling):
             return category
     return ""

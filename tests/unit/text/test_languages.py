@@ -156,8 +156,6 @@ def test_a_table_of_alternatives_and_its_lists() -> None:
 # --- nothing outside knows a language ------------------------------------------------------------------------
 OTHER_LETTERS = re.compile(r"[가-힣぀-ヿ㐀-鿿ก-๛]")
 OUTSIDE = {
-    "facts/extractors.py": "worked examples for a model, by script",
-    "facts/vetting.py": "what models call the speaker and how they list and negate, in whatever language",
     "inspect/texts.py": "a language's name in that language",
     "llm/summaries.py": "names of the sections that models write, in whatever language",
     "llm/replies.py": "how models decline, in whatever language: about models, not a rule of a language",
