@@ -135,7 +135,7 @@ else:
 # processes that we start inherit it.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "IMPORTANCE_WEIGHTS",
