@@ -1,4 +1,4 @@
-# The service in a container: `docker build --tag memory-agent:0.1.0 .`, or `docker compose build`.
+# The service in a container: `docker build --tag memory-agent:0.2.0 .`, or `docker compose build`.
 #
 # MODEL says where vectors come from:
 #   none     no model in the image. Set use_local_embeddings=false and an endpoint, or mount a model folder and name
@@ -52,7 +52,7 @@ ENV MEMORY_AGENT_LOCAL_EMBEDDING_MODEL=/models/minilm-onnx
 FROM runtime-${MODEL} AS service
 LABEL org.opencontainers.image.title="memory-agent" \
       org.opencontainers.image.description="Memory for LLM agents that you host yourself" \
-      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.version="0.2.0" \
       org.opencontainers.image.licenses="MIT"
 ENV PATH=/opt/venv/bin:/usr/local/bin:/usr/bin:/bin \
     PYTHONUNBUFFERED=1 \
