@@ -66,10 +66,10 @@ def exchanges(texts: list[str], *, start: datetime = START) -> list[dict[str, An
     return turns
 
 
-async def packed(service: MemoryService, thread: str) -> MemoryAgent:
-    """A topic of 13 messages, which are one too many, in a thread of its own."""
+async def packed(service: MemoryService, thread: str = "packed") -> MemoryAgent:
+    """A topic of 13 messages, which are one too many; tests that only read share it."""
     memory = service.agent("ann", thread)
-    await memory.add_turns(exchanges(LISBON)[:13])
+    await memory.add_turns(exchanges(LISBON)[:13], idempotency_key="13 messages")
     await memory.settle(timeout=60)
     return memory
 
@@ -132,7 +132,7 @@ async def test_messages_are_grouped_by_what_they_are_about(
 @says("S0", "message_count: int                   # Total message count")
 @says("S0", "**Full History Preservation**: Nothing is lost - all messages are preserved")
 async def test_the_full_history_has_every_message_word_for_word(service: MemoryService) -> None:
-    memory = await packed(service, "history")
+    memory = await packed(service)
     history = await memory.topic_history(include_compressed=True)
     assert [message["content"] for message in history] == spoken(LISBON)[:13]
     assert {message["role"] for message in history} == {"user", "assistant"}
@@ -335,7 +335,7 @@ def test_a_segment_is_smaller_than_the_documents_format_makes_it() -> None:
     better="s0-memory",
 )
 async def test_a_topic_takes_less_than_the_document_says(service: MemoryService) -> None:
-    memory = await packed(service, "memory")
+    memory = await packed(service)
     stats = await memory.topic_stats()
     (topic,) = await service.core.store.list_topics(memory.scope)
     counts = (await service.core.store.count_topic_turns(memory.scope, [topic.id]))[topic.id]
@@ -506,7 +506,7 @@ async def about(memory: MemoryAgent, turn_id: str) -> str:
     "S0", "**Context-Aware**: Topic summaries + recent messages provide optimal context", better="s0-context"
 )
 async def test_the_context_is_the_whole_topic_or_its_summary_and_its_end(service: MemoryService) -> None:
-    memory = await packed(service, "context")
+    memory = await packed(service)
     title = (await memory.topic_stats()).topic_title
     whole = await memory.topic_context()
     assert whole[0] == {"role": "system", "content": f"The conversation is about: {title}"}
@@ -542,7 +542,7 @@ async def test_a_pipeline_of_questions_and_answers_runs_as_the_document_has_it(
 
     answers = []
     memory = service.agent("user123", "qa")
-    for question in (BREAD[0], "And how long does it take?"):
+    for question in (BREAD[0], "And how long should the sourdough rest?"):
         said = await memory.add_user_message(question)
         topic = await memory.turn_topic(said.id)
         topic_history = await memory.topic_context()
@@ -555,7 +555,7 @@ async def test_a_pipeline_of_questions_and_answers_runs_as_the_document_has_it(
         assert topic is not None
     assert answers == [
         f"Answer 1 to: {BREAD[0]} (sourdough bread)",
-        "Answer 2 to: And how long does it take? (sourdough bread)",
+        "Answer 2 to: And how long should the sourdough rest? (sourdough bread)",
     ]
 
 
@@ -599,7 +599,7 @@ async def test_eight_threads_write_at_once_and_nothing_is_lost_or_mixed(tmp_path
     better="s0-latency",
 )
 async def test_what_is_compressed_is_read_without_being_written_back(service: MemoryService) -> None:
-    memory = await packed(service, "reading")
+    memory = await packed(service)
     before = await memory.topic_stats()
     for _ in range(3):
         assert len(await memory.topic_history()) == 13
