@@ -109,14 +109,14 @@ class VectorFiller:
         while page := await self._store.vector_fills(after=after, limit=_USERS):
             after = page[-1].user_id
             moved = [fill for fill in page if fill.place]
-            moved = [fill for fill in moved if fill.place != await self._vectors.place(fill.user_id)]
+            moved = [fill for fill in moved if fill.place != await self._place(fill.user_id)]
             if moved:
                 await self._store.want_vectors([fill.user_id for fill in moved], anew=True)
             lost += len(moved)
         if lost:
             log.warning(
-                "the vectors of %d users are not where they are searched (Chroma lost them, or another model or prefix is"
-                " set) and are written there from the search rows; `memory-agent status` counts what is missing",
+                "the vectors of %d users are not where they belong (Chroma lost them, or another model, prefix or"
+                " chroma_documents is set) and are written there from the search rows; `memory-agent status` counts what is missing",
                 lost,
             )
         self._compared = seen
@@ -144,7 +144,7 @@ class VectorFiller:
     async def _fill(self, fill: VectorFill) -> bool:
         """Take in a page of the user's rows; whether it was the last."""
         user_id = fill.user_id
-        place = await self._vectors.place(user_id)
+        place = await self._place(user_id)
         through = fill.through if fill.place == place else 0
         if not through:  # what a former version or another way left there
             await self._vectors.clear(user_id)
@@ -155,12 +155,16 @@ class VectorFiller:
         live = [row for row in rows if not row.erased and row.embedder == made_by]
         if passages := await self._passages(user_id, live):
             await self._vectors.upsert(user_id, passages)
-        if place != await self._vectors.place(user_id):
+        if place != await self._place(user_id):
             return False  # it was lost meanwhile, with what was there before
         done = len(rows) < _PAGE
         through = rows[-1].index_seq if rows else through
         await self._store.note_filled(replace(fill, place=place, through=through, pending=not done))
         return done
+
+    async def _place(self, user_id: str) -> str:
+        """Where the user's vectors belong. With their texts it is another place, so that these come, or go, as they should."""
+        return f"{await self._vectors.place(user_id)}{' with texts' * self._texts}"
 
     async def _passages(self, user_id: str, rows: Sequence[SearchRow]) -> list[PassageVector]:
         texts: dict[str, str] = {}

@@ -25,7 +25,7 @@ from tests.servers.mongod import Mongod
 
 UPDATES = 200 if profiles.chosen() == "nightly" else 50
 KILLS = 6 if profiles.chosen() == "nightly" else 2
-OLD_USERS, OLD_TURNS = ("bob", "cyd"), 150
+OLD_USERS, OLD_TURNS = ("bob", "cyd"), 150 if profiles.chosen() == "nightly" else 20
 LAST_TOWN = exchange(UPDATES - 1)[0].removeprefix("I live in ").removesuffix(".")
 
 

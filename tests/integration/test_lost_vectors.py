@@ -50,7 +50,7 @@ async def test_a_chroma_server_that_lost_its_data_is_filled_again(
                 while await vectors.turn_ids("ann") != ids:
                     await asyncio.sleep(0.05)
             await memory.settle(30)
-            assert "the vectors of 1 users are not where they are searched" in caplog.text
+            assert "the vectors of 1 users are not where they belong" in caplog.text
             assert await found() == before
 
 

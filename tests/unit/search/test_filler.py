@@ -12,7 +12,7 @@ from memory_agent.search import filler
 from memory_agent.search.filler import VectorFiller
 from memory_agent.stores.sqlite import SqliteStore
 from memory_agent.testing import BruteForceIndex, FixedClock
-from tests.conformance.values import NOW, a_row, a_scope
+from tests.conformance.values import NOW, a_row, a_scope, stored
 
 MODEL = a_row(seq=1).embedder
 PAGE = 4
@@ -31,6 +31,9 @@ class Index(BruteForceIndex):
     @property
     def losses(self) -> int:
         return self.lost
+
+    def held(self, user_id: str) -> list[PassageVector]:
+        return list(self._users[user_id].values())
 
     def lose(self) -> None:
         self._users.clear()
@@ -53,7 +56,7 @@ class Filled:
         self.store, self.index, self.seq = store, Index(), 0
         self.filler = self.another()
 
-    def another(self, model: str = MODEL) -> VectorFiller:
+    def another(self, model: str = MODEL, *, texts: bool = False) -> VectorFiller:
         """As of another process, or of this one after it was killed."""
         seconds = timedelta(seconds=30)
         return VectorFiller(
@@ -62,7 +65,7 @@ class Filled:
             FixedClock(NOW),
             embedder=lambda: model,
             lease=seconds,
-            texts=False,
+            texts=texts,
         )
 
     async def put(self, count: int, user_id: str = "ada", *, noted: bool = True) -> list[str]:
@@ -153,6 +156,17 @@ async def test_rows_of_another_model_stay_out_until_they_are_made_anew(filled: F
     await filled.put(2)
     await filled.work(filled.another(model="another1"))
     assert (filled.index.came, await filled.missing()) == ([], 0)
+
+
+async def test_texts_come_and_go_as_the_setting_says(filled: Filled) -> None:
+    """Also those of turns that were there before."""
+    [turn] = await stored(filled.store, a_scope(), "I live in Lisbon.")
+    await filled.store.put_search_rows("ada", [a_row(turn.id, seq=1)], now=NOW)
+    held: list[str | None] = []
+    for texts in (False, True, False):
+        await filled.work(filled.another(texts=texts))
+        held += [passage.text for passage in filled.index.held("ada")]
+    assert held == [None, "I live in Lisbon.", None]
 
 
 async def test_what_is_erased_while_it_is_written_goes_again(filled: Filled) -> None:
