@@ -11,8 +11,7 @@ import pytest
 
 from memory_agent import Scope, ServiceClient
 from memory_agent.domain import ALL_TENANTS
-from memory_agent.errors import SettleTimeout, VectorIndexError
-from tests.fixtures import outgrown
+from memory_agent.errors import EmbedderError, SettleTimeout
 from tests.integration.rest import ANN, Rest, shows
 
 EXCHANGE = {"user_msg": "My puppy is called Rufus.", "assistant_msg": "Cute!"}
@@ -45,14 +44,13 @@ async def test_what_is_owed_is_told_of_everybody_and_of_a_user(rest: Rest) -> No
 @shows("retry_everybody", "retry_user", "retry_thread")
 async def test_parked_turns_are_tried_again(rest: Rest) -> None:
     """Of everybody, of a user or of a thread; how many is told."""
-    everybody, vectors = await operator(rest), rest.service.core.vectors
-    await outgrown(rest.service, "ann")
+    everybody, embedder = await operator(rest), rest.service.core.embedder
     for path, headers in (("retry", {}), ("/api/users/ann/retry", {}), ("/api/retry", everybody)):
-        vectors.fail = VectorIndexError("the index refuses it")  # type: ignore[attr-defined]
+        embedder.fail = EmbedderError("the model refuses it")  # type: ignore[attr-defined]
         await rest.post("update", EXCHANGE, status=201)
         told = await rest.refused("POST", "settle", {"timeout": 30}, status=409)
         assert told["type"].endswith(":turns-parked")
-        vectors.fail = None  # type: ignore[attr-defined]
+        embedder.fail = None  # type: ignore[attr-defined]
         assert await rest.post(path, headers=headers) == {"turns": 2}
         await rest.post("settle", {"timeout": 30}, status=204)
         assert await rest.post(path, headers=headers) == {"turns": 0}

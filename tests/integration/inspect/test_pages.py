@@ -17,13 +17,12 @@ from jinja2 import Environment
 
 from memory_agent import MemoryAgent, TurnsParked
 from memory_agent.clock import SystemClock
-from memory_agent.errors import EmbedderUnavailable, VectorIndexError
+from memory_agent.errors import EmbedderError, EmbedderUnavailable
 from memory_agent.inspect import page as pages
 from memory_agent.inspect import texts
 from memory_agent.inspect.ask import whereabouts
 from memory_agent.inspect.texts import LANGUAGES, catalogue, parts_of
 from memory_agent.search.fusion import SIGNALS
-from tests.fixtures import outgrown
 from tests.integration.inspect.looking import ANN, HOME, HOSTILE, Looker, looking, tell_of_walnuts, text_of
 
 ALLERGY = "By the way, I have a walnut allergy."
@@ -187,17 +186,15 @@ async def test_every_turn_and_session_of_a_long_thread_is_told_once(looker: Look
 
 
 async def test_parked_turns_show_their_error_and_are_tried_again(looker: Looker) -> None:
-    vectors: Any = looker.service.core.vectors
-    await outgrown(looker.service, "ann")
-    vectors.fail = VectorIndexError("the <index> refuses it")
+    looker.embedder.fail = EmbedderError("the <model> refuses it")
     memory = looker.service.agent("ann", "home")
     await memory.add_user_message("Walnuts again.")
     with pytest.raises(TurnsParked):
         await memory.settle(30)
     page = text_of(await looker.look(f"{HOME}/conversation"))
     assert "1 turn is parked" in page
-    assert "the <index> refuses it" in page
-    vectors.fail = None
+    assert "the <model> refuses it" in page
+    looker.embedder.fail = None
     answer = await looker.send(f"{HOME}/retry", csrf=await looker.csrf(), after="0")
     assert answer.headers["Location"].endswith(f"{HOME}/conversation?after=0")
     await memory.settle(30)
