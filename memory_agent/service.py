@@ -40,7 +40,7 @@ from memory_agent.errors import InvalidInput, NotFound, NotOpen, SettleTimeout, 
 from memory_agent.ports import known_fingerprint, known_scripts, warning_of
 from memory_agent.search.user_index import IDLE_SECONDS, unread
 from memory_agent.wiring import Core, wire
-from memory_agent.work.owed import FAR, Looks, owed_in_words, waits_for_a_part
+from memory_agent.work.pending import FAR, Looks, pending_in_words, waits_for_a_part
 from memory_agent.work.worker import repeating, running
 
 if TYPE_CHECKING:
@@ -554,7 +554,7 @@ class MemoryService(Upkeep):
             stands_still = looks.seconds is None and now - moved_at >= _SETTLE_PATIENCE_SECONDS
             if stands_still or looks.is_over:
                 waited = _SETTLE_PATIENCE_SECONDS if stands_still else looks.seconds
-                words = await owed_in_words(self.core.store, scope, status, worker, now=self.clock.now())
+                words = await pending_in_words(self.core.store, scope, status, worker, now=self.clock.now())
                 raise SettleTimeout(f"after {waited:g} s {words}")
             await self._look_later(looks, moved)
         if parked := [turn for turn in status.parked if not set(stages).isdisjoint(turn.pending)]:

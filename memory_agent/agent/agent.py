@@ -43,7 +43,7 @@ from memory_agent.errors import (
 )
 from memory_agent.llm.redact import redacted_drafts
 from memory_agent.work.admit import admit, exchange
-from memory_agent.work.owed import Looks
+from memory_agent.work.pending import Looks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

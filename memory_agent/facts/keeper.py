@@ -205,7 +205,7 @@ class FactKeeper(FactDocuments):
             waiting, stored = await together(again, self._store.fact_changes(scope, keys=keys))
             there = {change.key: change for change in stored}
             done = [there[key] for turn in waiting if (key := change_key(turn)) in there]
-            # Whoever appended these may have died before the stage was struck off.
+            # Whoever appended these may have died before the stage was marked done.
             self._to_confirm |= {change.turn_id or "": (change.key,) for change in done}
             waiting = [turn for turn in waiting if change_key(turn) not in there]
             standing_in = {key for turn in waiting if (key := change_key(turn, MEANWHILE)) in there}
@@ -237,7 +237,7 @@ class FactKeeper(FactDocuments):
 
     # --- while the model stays away --------------------------------------------------------------------------
     async def stand_in(self, turns: Sequence[Turn]) -> None:
-        """Append what these turns of one thread state by other means, each turn's once; the stage stays owed to them.
+        """Append what these turns of one thread state by other means, each turn's once; the stage stays pending.
 
         It counts until `extract` has appended the turn's own change, and says so in its extractor's name.
         """
@@ -258,9 +258,9 @@ class FactKeeper(FactDocuments):
 
     # --- one extraction --------------------------------------------------------------------------------------
     async def confirm(self, turns: Sequence[Turn]) -> None:
-        """Owe the stage again for those of `turns` that lost a change before the stage was struck off.
+        """Make the stage pending again for those of `turns` that lost a change before the stage was marked done.
 
-        A turn that was in view was forgotten then: the erasure owed the stage again, and striking it off took that back.
+        A turn that was in view was forgotten then: the erasure made the stage pending again, and marking it done took that back.
         """
         scope = turns[0].scope
         lost = await self._missing(scope, turns)
@@ -487,9 +487,9 @@ class Reextractor:
     clock: Clock
 
     async def begin(self, thread: Scope) -> int:
-        """Have the thread's turns read again, by owing the stage to them; how many.
+        """Have the thread's turns read again, by making the stage pending; how many.
 
-        Turns that still owe their first extraction are left to it. Call it while none of the thread owes the stage.
+        Turns whose first extraction is pending are left to it. Call it while the stage is pending for none of the thread.
         """
         left = unfinished_generations(await self.store.fact_changes(thread))
         for generation in left:  # whose last turns were never read
@@ -546,8 +546,8 @@ class Reextractor:
     async def _switch(self, thread: Scope, turns: Sequence[Turn] = ()) -> None:
         """Let the new generation count if no turn but these is still to be read. Idempotent."""
         own = {turn.id for turn in turns}
-        owed = await self.store.owed_turns(thread, "reextract", limit=len(own) + 1, parked=False)
-        if any(turn.id not in own for turn in owed):
+        pending = await self.store.owed_turns(thread, "reextract", limit=len(own) + 1, parked=False)
+        if any(turn.id not in own for turn in pending):
             return
         for generation in _begun(await self.store.fact_changes(thread))[:1]:
             await self.store.append_fact_change(thread, self._counts(thread, generation))

@@ -1,1 +1,1 @@
-"""Owed work: admission, the worker with its leases and outages, forgetting, rebuilding."""
+"""Pending work: admission, the worker with its leases and outages, forgetting, rebuilding."""

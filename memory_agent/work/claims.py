@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LIVE_TURNS: Final = 64
-"""Owed by a thread: fewer go through all stages together; a backlog's stages run side by side, in larger batches."""
+"""Pending turns of a thread: fewer go through all stages together; a backlog's stages run side by side, in larger batches."""
 _DUE_THREADS: Final = 200
 _DUE_THREADS_LOOKED_AT: Final = 20_000
 
@@ -82,17 +82,17 @@ class Claims:
                 claimed.threads += len(taken)
                 ours = [scope for name, scope in names.items() if name in taken]
                 if room is None or not ours:
-                    found = await together(*(self.owed(scope, stage, limit) for scope in ours))
+                    found = await together(*(self.pending(scope, stage, limit) for scope in ours))
                 else:
                     found = await self._shares(ours, stage, room, claimed, ahead=ahead)
-                for scope, owed in zip(ours, found, strict=True):
-                    if owed:
-                        yield scope, owed
+                for scope, pending in zip(ours, found, strict=True):
+                    if pending:
+                        yield scope, pending
             if len(due) < looked_at:
                 return
             looked_at *= 10
 
-    async def owed(self, scope: Scope, stage: Stage | None, limit: int) -> list[Turn]:
+    async def pending(self, scope: Scope, stage: Stage | None, limit: int) -> list[Turn]:
         """The oldest turns of a thread that owe the stage (None: any) and are not parked."""
         return await self._store.owed_turns(scope, stage, limit=limit, parked=False)
 
@@ -102,12 +102,12 @@ class Claims:
         """What threads owe that share the room. `ahead`: those that would come next are then in `claimed`."""
 
         async def read(scopes: Sequence[Scope], limit: int) -> list[list[Turn]]:
-            return await together(*(self.owed(scope, stage, limit * (1 + ahead)) for scope in scopes))
+            return await together(*(self.pending(scope, stage, limit * (1 + ahead)) for scope in scopes))
 
         share = max(room // len(scopes), 1)
-        owed = dict(zip(scopes, await read(scopes, share), strict=True))
-        hungry = [scope for scope, turns in owed.items() if len(turns) >= share]
-        left = room - sum(len(turns) for turns in owed.values() if len(turns) < share)
+        pending = dict(zip(scopes, await read(scopes, share), strict=True))
+        hungry = [scope for scope, turns in pending.items() if len(turns) >= share]
+        left = room - sum(len(turns) for turns in pending.values() if len(turns) < share)
         each = max(left // len(hungry), LIVE_TURNS) if hungry else share
         if each > share:
             # One after the other, or whoever has little would wait for the whole of some imports that are due before it.
@@ -115,11 +115,11 @@ class Claims:
             start = self._rounds * many % len(hungry)
             self._rounds += 1
             fed = [*hungry[start:], *hungry[:start]][:many]
-            owed |= {scope: [] for scope in hungry}
-            owed |= zip(fed, await read(fed, each), strict=True)
+            pending |= {scope: [] for scope in hungry}
+            pending |= zip(fed, await read(fed, each), strict=True)
             hungry = hungry if len(fed) == len(hungry) else []  # others come next
-        claimed.ahead += [turn for scope in hungry for turn in owed[scope][each:]]
-        return [turns[:each] for turns in owed.values()]
+        claimed.ahead += [turn for scope in hungry for turn in pending[scope][each:]]
+        return [turns[:each] for turns in pending.values()]
 
     async def claim_more(
         self, claimed: Claimed, scopes: Iterable[Scope], stages: Sequence[Stage]

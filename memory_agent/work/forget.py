@@ -319,7 +319,7 @@ class Forgetter:
         await self.renew_topics(user)
         await self.renew_facts(user)  # the sweep has reset all of them
         for thread in {erasure.scope for erasure in erasures if erasure.turn_ids is not None} - {user}:
-            await self._owe_compress(thread, now)
+            await self._compress_again(thread, now)
         vectors = await self._erase_vectors(erasures)
         if vectors is None or swept != ErasedCounts():
             due_at = now + (_RETRY if vectors is None else self._last_pass_after)
@@ -428,10 +428,10 @@ class Forgetter:
             self._hasher = await hasher_of(self.store)
         return self._hasher
 
-    async def _owe_compress(self, thread: Scope, now: datetime) -> None:
+    async def _compress_again(self, thread: Scope, now: datetime) -> None:
         """Have it looked at again whether a compression is due in the thread of forgotten turns.
 
-        A worker that looked while the dropped compressions were there may have struck the stage off since they went.
+        A worker that looked while the dropped compressions were there may have marked the stage done since they went.
         """
         for turn in await self.store.list_turns(thread, limit=1, newest=True):
             await self.store.owe(turn.scope, "compress", now=now, turn_ids=[turn.id])
@@ -454,12 +454,12 @@ class Forgetter:
         for stage in STAGES:
             limit = _OWED_LOOKED_AT
             while True:
-                owed = await self.store.owed_turns(scope, stage, limit=limit)
-                failed = [turn for turn in owed if turn.last_error is not None]
+                pending = await self.store.owed_turns(scope, stage, limit=limit)
+                failed = [turn for turn in pending if turn.last_error is not None]
                 for thread in {turn.scope for turn in failed}:
                     ids = [turn.id for turn in failed if turn.scope == thread]
                     await self.store.owe(thread, stage, now=self.clock.now(), turn_ids=ids)
-                if len(owed) < limit:
+                if len(pending) < limit:
                     break
                 limit *= 10
 

@@ -45,12 +45,12 @@ class OrderedStage:
     per_claim: int
     """How many turns of a thread before another thread has its turn."""
     inline: bool = True
-    """Whether it asks no model: done right behind the stages before it where few turns of a thread are owed. One that asks, but of
+    """Whether it asks no model: done right behind the stages before it where few turns of a thread are pending. One that asks, but of
     which `narrow` finds nothing to do, is done with there as well."""
     narrow: Callable[[Sequence[Turn]], Awaitable[Sequence[Turn]]] | None = None
     """Which of the turns there is something to do for; the others are done with."""
     after: Callable[[Sequence[Turn]], Awaitable[None]] | None = None
-    """What is looked at once more when the stage was struck off."""
+    """What is looked at once more when the stage is done."""
     meanwhile: Callable[[Sequence[Turn]], Awaitable[None]] | None = None
     """What is done for turns of one thread, in order, while the stage waits for a part that stays away."""
 
@@ -131,7 +131,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class StrikeOff(Protocol):
+class MarkDone(Protocol):
     """Strikes stages off: those that did their work for these turns, and those that had none."""
 
     def __call__(
@@ -141,10 +141,10 @@ class StrikeOff(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ready:
-    """Threads that can go through the stages once they are indexed: what each owed before, and the names of the leases on them."""
+    """Threads that can go through the stages once they are indexed: what was pending of each before, and the names of the leases on them."""
 
     taken: Collection[str]
-    owed: Mapping[Scope, Sequence[Turn]]
+    pending: Mapping[Scope, Sequence[Turn]]
 
 
 class Rounds:
@@ -157,26 +157,26 @@ class Rounds:
         clock: Clock,
         *,
         may_work: Callable[[Stage], bool],
-        strike_off: StrikeOff,
+        mark_done: MarkDone,
     ) -> None:
         """`stages`: all behind `index`, in order; `may_work`: False while one has to wait."""
         self._claims, self._clock = claims, clock
         self._stages = list(itertools.takewhile(lambda kind: kind.inline or kind.narrow is not None, stages))
         self._of_backlogs = list(itertools.takewhile(lambda kind: kind.inline, stages))
-        self._may_work, self._strike_off = may_work, strike_off
+        self._may_work, self._mark_done = may_work, mark_done
 
     async def ready(self, turns: Mapping[Scope, Sequence[Turn]], claimed: Claimed) -> Ready:
         """Claim the stages for threads that were claimed and owe few turns, and read what these owe: beside their embedding, which takes longer."""
         # As many as a part of a backlog has: leases for that would keep its stages' own loops out, for nothing.
         scopes = [scope for scope, of_thread in turns.items() if len(of_thread) < LIVE_TURNS]
         if not scopes or not self._stages:
-            return Ready(taken=frozenset(), owed={})
+            return Ready(taken=frozenset(), pending={})
         stages = [kind.stage for kind in self._stages]
         taken = await self._claims.claim_more(claimed, scopes, stages)
-        # A damaged turn of one thread must not keep the whole batch from being struck off.
-        reads = [_or_left("all", self._claims.owed(scope, None, LIVE_TURNS)) for scope in scopes]
-        owed = zip(scopes, await together(*reads), strict=True)
-        return Ready(taken=taken, owed={scope: found for scope, found in owed if found is not None})
+        # A damaged turn of one thread must not keep the whole batch from being marked done.
+        reads = [_or_left("all", self._claims.pending(scope, None, LIVE_TURNS)) for scope in scopes]
+        pending = zip(scopes, await together(*reads), strict=True)
+        return Ready(taken=taken, pending={scope: found for scope, found in pending if found is not None})
 
     async def follow(
         self, turns: dict[Scope, Sequence[Turn]], ready: Ready, indexed: Collection[str]
@@ -189,16 +189,18 @@ class Rounds:
 
         async def run(scope: Scope) -> None:
             done = [turn for turn in turns[scope] if turn.id in indexed]
-            owed = [_without(turn, {"index"}) if turn.id in indexed else turn for turn in ready.owed[scope]]
-            if len(owed) < LIVE_TURNS:
-                _, turns[scope] = await self._run(scope, owed, ready.taken, done)
+            pending = [
+                _without(turn, {"index"}) if turn.id in indexed else turn for turn in ready.pending[scope]
+            ]
+            if len(pending) < LIVE_TURNS:
+                _, turns[scope] = await self._run(scope, pending, ready.taken, done)
             else:  # of which the oldest alone were read
-                await self._strike_off(done, needless=["index"])
-                turns[scope] = [*owed, *turns[scope]]
+                await self._mark_done(done, needless=["index"])
+                turns[scope] = [*pending, *turns[scope]]
 
-        others = [turn for scope in turns if scope not in ready.owed for turn in turns[scope]]
+        others = [turn for scope in turns if scope not in ready.pending for turn in turns[scope]]
         alone = [turn for turn in others if turn.id in indexed]
-        await together(self._strike_off(alone, needless=["index"]), *map(run, ready.owed))
+        await together(self._mark_done(alone, needless=["index"]), *map(run, ready.pending))
 
     def begin_with(self, kind: OrderedStage) -> bool:
         """True for the first of several stages that a part of a backlog goes through together."""
@@ -211,24 +213,24 @@ class Rounds:
         """
         scope, (first, *behind) = head.scope, [kind.stage for kind in self._of_backlogs]
         # One that older turns wait for is left to its own loop: the lease would keep that out for the length of an import.
-        oldest = await together(*(self._claims.owed(scope, stage, 1) for stage in behind))
+        oldest = await together(*(self._claims.pending(scope, stage, 1) for stage in behind))
         level = itertools.takewhile(
             lambda each: all(turn.seq >= head.seq for turn in each[1]), zip(behind, oldest, strict=True)
         )
         taken = await self._claims.claim_more(claimed, [scope], [stage for stage, _ in level])
-        owed = await self._claims.owed(scope, first, limit)
-        done, left = await self._run(scope, owed, {*taken, lease_name(first, scope)})
+        pending = await self._claims.pending(scope, first, limit)
+        done, left = await self._run(scope, pending, {*taken, lease_name(first, scope)})
         return left if self._stages[0] in done else None
 
     async def _run(
-        self, scope: Scope, owed: Sequence[Turn], taken: Collection[str], indexed: Sequence[Turn] = ()
+        self, scope: Scope, pending: Sequence[Turn], taken: Collection[str], indexed: Sequence[Turn] = ()
     ) -> tuple[list[OrderedStage], Sequence[Turn]]:
-        """Run the stages up to the first whose lease is not among those `taken`; which did something, and `owed` with what it owes then.
+        """Run the stages up to the first whose lease is not among those `taken`; which did something, and `pending` as they are then.
 
-        `indexed`: turns of which that is still to be struck off.
+        `indexed`: turns of which that is still to be marked done.
         """
         # What came in since waits for its own round; nothing overtakes a turn that is to be tried again.
-        turns = live = list(itertools.takewhile(self._is_live, owed))
+        turns = live = list(itertools.takewhile(self._is_live, pending))
         done: list[OrderedStage] = []
         past: set[Stage] = set()
         needed: dict[Stage, Sequence[Turn] | None] | None = None
@@ -248,7 +250,7 @@ class Rounds:
                     dataclasses.replace(turn, topic_id=topics.get(turn.id) or turn.topic_id) for turn in turns
                 ]
         await self._end(live, done, indexed)
-        return done, [*(_without(turn, past) for turn in turns), *owed[len(live) :]]
+        return done, [*(_without(turn, past) for turn in turns), *pending[len(live) :]]
 
     def _is_live(self, turn: Turn) -> bool:
         is_due = turn.due_at is not None and turn.due_at <= self._clock.now()
@@ -290,14 +292,14 @@ class Rounds:
         new = {turn.id for turn in indexed}
         older = [turn for turn in live if turn.id not in new and not past.isdisjoint(turn.pending)]
         if waiting := [turn for turn in indexed if turn.id not in ids]:
-            await self._strike_off(waiting, needless=["index"])
+            await self._mark_done(waiting, needless=["index"])
         for turns in (older, [turn for turn in live if turn.id in new]):
             if turns:
                 kinds = [kind for kind in done if any(kind.stage in turn.pending for turn in turns)]
                 needless: list[Stage] = [kind.stage for kind in kinds if kind.narrow]
                 needless += [] if turns is older else ["index"]  # of which the worker knows that it was done
                 worked = [kind.stage for kind in kinds if kind.narrow is None]
-                await self._strike_off(turns, *worked, needless=needless)
+                await self._mark_done(turns, *worked, needless=needless)
         for kind in done:
             if kind.after is not None:
                 await kind.after([turn for turn in live if kind.stage in turn.pending])

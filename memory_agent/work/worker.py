@@ -1,4 +1,4 @@
-"""The worker: claims threads with owed turns under a lease, runs the stages, strikes them off.
+"""The worker: claims threads with pending turns under a lease, runs the stages, marks them done.
 
 Everything it does is idempotent, so a worker that dies loses nothing: its leases run out and another goes on.
 `Unavailable` (a part is down) holds the stage back and is waited out, for as long as it takes; any other error of a
@@ -157,9 +157,9 @@ class Outages:
         if stage not in self._holds or self.held(stage):
             return
         ever = self._clock.now() + _KEPT
-        # A turn that an earlier stage is still owed to comes to this one.
-        for owed in STAGES[: STAGES.index(stage) + 1]:
-            if await self._store.due_threads(ever, owed, limit=1):
+        # A turn of which an earlier stage is still pending comes to this one.
+        for earlier in STAGES[: STAGES.index(stage) + 1]:
+            if await self._store.due_threads(ever, earlier, limit=1):
                 return
         await self._store.release_leases([outage_name(stage)], _HOLDER)
         del self._holds[stage]
@@ -219,7 +219,7 @@ class WorkerSettings:
 
 
 class Worker:
-    """Works off what is owed, until stopped. Several may run, in any number of processes.
+    """Works off what is pending, until stopped. Several may run, in any number of processes.
 
     Each stage has a loop and leases of its own, and so have forgetting and what is done in the background, so that none holds up another.
     Indexing batches turns over threads; the stages after it go through each thread in its order.
@@ -244,7 +244,7 @@ class Worker:
             self._in_order,
             clock,
             may_work=lambda stage: not (self._stopping or self.paused or self._outages.held(stage)),
-            strike_off=self._strike_off,
+            mark_done=self._mark_done,
         )
         self.moved = asyncio.Event()
         """Set and replaced whenever turns got their topic, owe nothing more, or came into the vector index."""
@@ -274,7 +274,7 @@ class Worker:
         return self._claims.counts
 
     def pause(self) -> None:
-        """Finish the batches in hand, then leave everything owed, forgetting's last passes too, until `go_on`."""
+        """Finish the batches in hand, then leave everything pending, forgetting's last passes too, until `go_on`."""
         self.paused = True
 
     def go_on(self) -> None:
@@ -318,7 +318,7 @@ class Worker:
                 failures = 0
                 self._store_errors.pop(name, None)
             except Exception as exc:
-                # Whatever it is, a worker that ended silently would leave everything owed for ever.
+                # Whatever it is, a worker that ended silently would leave everything pending for ever.
                 failures += 1
                 pause = self._outages.backoff(failures)
                 if isinstance(exc, StoreUnavailable):
@@ -366,10 +366,10 @@ class Worker:
             async with self._claims.leases("index") as claimed:
                 found: list[Turn] = []
                 ahead = self._stages.indexer.looks_ahead
-                async for _, owed in self._claims.claim(
+                async for _, pending in self._claims.claim(
                     "index", claimed, at_once=_LEASED_AT_ONCE, room=_BATCH_TURNS, ahead=ahead
                 ):
-                    found += filter(self._is_due, owed)
+                    found += filter(self._is_due, pending)
                     if len(found) >= _BATCH_TURNS or sum(len(turn.content) for turn in found) >= _BATCH_CHARS:
                         break
                 turns = first_batch(found, _BATCH_TURNS, chars=_BATCH_CHARS)
@@ -395,28 +395,28 @@ class Worker:
             threads: list[list[Turn]] = []
             most = _LEASED_AT_ONCE if kind.inline else self._settings.llm_concurrency
             limit = 1 if self._rounds.begin_with(kind) else kind.per_claim
-            async for _, owed in self._claims.claim(kind.stage, claimed, at_once=most, limit=limit):
-                if self._is_ready(owed[0], kind.stage):
-                    threads.append(owed)
+            async for _, pending in self._claims.claim(kind.stage, claimed, at_once=most, limit=limit):
+                if self._is_ready(pending[0], kind.stage):
+                    threads.append(pending)
                 if len(threads) >= most:
                     break
             if not threads:
                 await self._outages.ended_if_idle(kind.stage)
-            return any(await together(*(self._run_thread(kind, owed, claimed) for owed in threads)))
+            return any(await together(*(self._run_thread(kind, pending, claimed) for pending in threads)))
 
-    async def _run_thread(self, kind: OrderedStage, owed: Sequence[Turn], claimed: Claimed) -> bool:
+    async def _run_thread(self, kind: OrderedStage, pending: Sequence[Turn], claimed: Claimed) -> bool:
         """Run a stage over one thread's turns, then let the next one go on with them, whatever became of other threads."""
-        worked, scope = True, owed[0].scope
+        worked, scope = True, pending[0].scope
         try:
             left = None
             if self._rounds.begin_with(kind):
-                left = await self._rounds.work_off(owed[0], limit=kind.per_claim, claimed=claimed)
-                owed = left or await self._claims.owed(scope, kind.stage, kind.per_claim)
+                left = await self._rounds.work_off(pending[0], limit=kind.per_claim, claimed=claimed)
+                pending = left or await self._claims.pending(scope, kind.stage, kind.per_claim)
             if left is None:
-                worked = await self._run_in_order(kind, owed)
+                worked = await self._run_in_order(kind, pending)
         finally:
             if worked:  # once: whoever comes behind reads all that waits for it each time
-                self._wake_behind(owed, kind.stage)
+                self._wake_behind(pending, kind.stage)
         return worked
 
     async def _step_meanwhile(self, kind: OrderedStage) -> bool:
@@ -427,8 +427,8 @@ class Worker:
         worked = False
         async with self._claims.leases(stage) as claimed:
             async for scope, _ in self._claims.claim(stage, claimed, at_once=1):
-                owed = await self._store.owed_turns(scope, stage, limit=_MEANWHILE_TURNS, parked=False)
-                ready = [turn for turn in owed if self._is_ready(turn, stage)]
+                pending = await self._store.owed_turns(scope, stage, limit=_MEANWHILE_TURNS, parked=False)
+                ready = [turn for turn in pending if self._is_ready(turn, stage)]
                 if not ready:
                     continue
                 try:
@@ -452,7 +452,7 @@ class Worker:
 
     # --- stages ----------------------------------------------------------------------------------------------
     async def _run_index(self, turns: Sequence[Turn], ahead: Sequence[Turn] = ()) -> set[str]:
-        """Index as one batch over threads; if that fails for a turn's own reasons, by halves. The ids of those that are: that is still to be struck off.
+        """Index as one batch over threads; if that fails for a turn's own reasons, by halves. The ids of those that are: that is still to be marked done.
 
         `ahead`: the next batch, most likely.
         """
@@ -476,16 +476,16 @@ class Worker:
             self._woken[VECTORS].set()
         return {turn.id for turn in turns}
 
-    async def _run_in_order(self, kind: OrderedStage, owed: Sequence[Turn]) -> bool:
+    async def _run_in_order(self, kind: OrderedStage, pending: Sequence[Turn]) -> bool:
         """Run a stage over one thread's turns in order, up to the first that has to wait."""
         # Later statements replace earlier ones, so nothing overtakes a turn that is not due yet.
-        ready = list(itertools.takewhile(lambda turn: self._is_ready(turn, kind.stage), owed))
+        ready = list(itertools.takewhile(lambda turn: self._is_ready(turn, kind.stage), pending))
         worked = False
         if kind.narrow is not None and ready:
             needed = {turn.id for turn in await kind.narrow(ready)}
             # That nothing was needed of a part does not say that it is up again.
             needless = [turn for turn in ready if turn.id not in needed]
-            await self._strike_off(needless, needless=[kind.stage])
+            await self._mark_done(needless, needless=[kind.stage])
             worked = len(needed) < len(ready)
             ready = [turn for turn in ready if turn.id in needed]
         for batch in batches(ready, kind.at_once):
@@ -506,7 +506,7 @@ class Worker:
                     return await self._run_in_order(halved, batch) or worked
                 await self._failed(batch[0], exc)
                 return True
-            await self._strike_off(batch, kind.stage)
+            await self._mark_done(batch, kind.stage)
             if kind.after is not None:
                 await kind.after(batch)
             worked = True
@@ -520,7 +520,7 @@ class Worker:
             for later in [each for each in pending if each in behind][:1]:
                 self._woken[later].set()
 
-    async def _strike_off(self, turns: Sequence[Turn], *done: Stage, needless: Sequence[Stage] = ()) -> None:
+    async def _mark_done(self, turns: Sequence[Turn], *done: Stage, needless: Sequence[Stage] = ()) -> None:
         """Strike off stages that did their work for these turns, and those that had none."""
         stages = (*done, *needless)
         for stage in done:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from memory_agent.work.owed import Looks
+from memory_agent.work.pending import Looks
 
 
 async def test_who_stops_waiting_leaves_nothing_that_waits() -> None:

@@ -1,4 +1,4 @@
-"""Owed work in words: which threads a stage waits in, and for what, for whoever has waited long enough."""
+"""Pending work in words: which threads a stage waits in, and for what, for whoever has waited long enough."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def waits_for_a_part(status: MemoryStatus, worker: Worker | None) -> bool:
     return bool(worker.store_error) or any(outage.part in worker.down for outage in of_stages)
 
 
-async def owed_in_words(
+async def pending_in_words(
     store: WorkStore, scope: Scope | None, status: MemoryStatus, worker: Worker | None, *, now: datetime
 ) -> str:
-    """Say what is still owed by the scope's `status` (None: everybody's), what is down, and what is waited for.
+    """Say what is still pending by the scope's `status` (None: everybody's), what is down, and what is waited for.
 
     Named are up to five threads, stage by stage: how much they owe, since when, and who is at it; none whose turns are all
     parked. `worker`: this process's, if it runs.
@@ -73,11 +73,11 @@ async def _threads(store: WorkStore, scope: Scope | None, stage: Stage, now: dat
 
 
 async def _in_words(store: WorkStore, thread: Scope, stage: Stage, *, now: datetime, ours: str) -> str | None:
-    owed = await store.owed_turns(thread, stage, limit=_COUNTED, parked=False)
-    waiting = [turn for turn in owed if turn.pending[:1] == (stage,)]
+    pending = await store.owed_turns(thread, stage, limit=_COUNTED, parked=False)
+    waiting = [turn for turn in pending if turn.pending[:1] == (stage,)]
     if not waiting:
         return None
-    count = f"{len(waiting):,}{' or more' if len(owed) == _COUNTED else ''}"
+    count = f"{len(waiting):,}{' or more' if len(pending) == _COUNTED else ''}"
     age = max((now - stored_at(waiting[0].id)).total_seconds(), 0.0)
     lease = await store.load_lease(lease_name(stage, thread))
     due_at = waiting[0].due_at
