@@ -41,7 +41,7 @@ from memory_agent.cli.output import (
     print_table,
     settle_bar,
 )
-from memory_agent.domain import DEFAULT_TENANT
+from memory_agent.domain import DEFAULT_TENANT, VECTORS
 from memory_agent.text.writing import MULTILINGUAL
 
 if TYPE_CHECKING:
@@ -232,11 +232,12 @@ async def settled(
 
 
 async def _down(service: Service, status: MemoryStatus) -> list[Outage]:
-    """The parts that are down now, as the worker there says: an outage is kept until somebody has done the stage's work."""
-    if not status.outages:
+    """The parts that stages wait for now, as the worker there says: an outage is kept until somebody has done the work."""
+    outages = [outage for outage in status.outages if outage.stage != VECTORS]
+    if not outages:
         return []
     worker = await service.worker_status()
-    return [outage for outage in status.outages if not worker.runs or outage.part in worker.down]
+    return [outage for outage in outages if not worker.runs or outage.part in worker.down]
 
 
 def tell_what_is_owed(status: MemoryStatus, data_dir: Path | None) -> None:

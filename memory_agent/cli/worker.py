@@ -187,6 +187,8 @@ async def _settle(service: Service, scope: Scope | None, where: ThreadOptions) -
     await tell_if_idle(service)
     with settle_bar(show=not where.as_json) as moved:
         await service.settle(scope=scope, progress=moved)
+    if missing := (await service.status(scope)).vectors_missing:
+        note(f"Chroma still lacks {many(missing, 'turn')}, which a worker writes there once it takes them.")
 
 
 @app.command()
@@ -198,7 +200,7 @@ async def rebuild(
 ) -> None:
     """Make a user's vector index, and the search rows that need it, anew from the stored turns.
 
-    After the vector index was lost, or when another embedding model or search_language was set. Vectors that
+    After another embedding model or search_language was set, or where Chroma lacks something that it had. Vectors that
     the current model made are used again; nothing is forgotten, and reading goes on meanwhile.
 
     Examples:

@@ -306,6 +306,15 @@ def test_file_named_by_the_variable_must_be_there(monkeypatch: pytest.MonkeyPatc
         MemoryConfig()
 
 
+def test_a_chroma_is_a_server_or_a_folder() -> None:
+    """Both at once are refused by both names; either is one."""
+    with pytest.raises(ConfigError, match=r"chroma_host \(h\) and chroma_db_dir \(f\).*leave one out"):
+        MemoryConfig(chroma_host="h", chroma_db_dir="f")
+    chosen = [MemoryConfig(), MemoryConfig(chroma_host="h"), MemoryConfig(chroma_db_dir="f")]
+    assert [cfg.has_chroma for cfg in chosen] == [False, True, True]
+    assert MemoryConfig(resident_memory_mb=0).most_resident_turns == 0
+
+
 # --- secrets -------------------------------------------------------------------------------------------------
 
 SECRET = "hunter2"
