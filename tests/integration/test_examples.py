@@ -96,7 +96,9 @@ def test_a_chat_with_ollama_remembers_in_the_next_process(tmp_path: Path) -> Non
     finally:
         server.stop()
     away = run("ollama_chat.py", "--url", server.url, "Hello?", folder=tmp_path, code=1)
-    assert away.startswith(f"nothing answers at {server.url}: start Ollama")
+    assert away.startswith(
+        f"Ollama at {server.url} does not answer (ConnectError); start it with `ollama serve`"
+    )
 
 
 def test_many_users_keeps_them_apart_and_forgets_one(tmp_path: Path) -> None:
