@@ -160,7 +160,7 @@ times = st.datetimes(timezones=st.just(UTC)).map(
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     **dict.fromkeys(("text", "turn_id", "topic_id", "who"), texts),
     **dict.fromkeys(("seq", "first_seq", "last_seq", "tokens"), seqs),
-    **dict.fromkeys(("score", "importance"), numbers),
+    **dict.fromkeys(("score", "importance", "worth"), numbers),
     "kind": st.sampled_from(SUMMARY_KINDS),
     "at": times,
     "said_at": st.none() | times,
