@@ -41,6 +41,11 @@ def messages(turns: Any) -> list[dict[str, str]]:
     return [{"role": turn.role, "content": turn.content} for turn in turns]
 
 
+def thread_of(service: MemoryService, known: MemoryAgent) -> MemoryAgent:
+    """The same thread by another service."""
+    return service.agent(known.scope.user_id, str(known.scope.thread_id))
+
+
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def old_vacation(servers: Servers) -> MemoryAgent:
     """A vacation that was spoken of two weeks ago, and a thousand messages since."""
@@ -209,7 +214,7 @@ async def test_a_larger_window_shows_more_and_takes_more_tokens(
     tokens = []
     for size in (5, 10, 20):
         async with servers.another(short_term_window=size, run_worker=False) as service:
-            memory = service.agent(old_vacation.scope.user_id, old_vacation.scope.thread_id)
+            memory = thread_of(service, old_vacation)
             window = [turn.content for turn in await memory.fetch_short_term()]
             assert window == [f"Step {at}." for at in range(1_000 - size, 1_000)]
             context = await memory.fetch_memory("And now?")
@@ -247,7 +252,7 @@ async def test_a_search_gives_five_and_a_prompt_as_many_as_are_worth_their_token
     cfg = servers.cfg.changed()
     cfg.top_k_memories = 3
     async with MemoryService(cfg, embedder=servers.embedder) as service:
-        few = service.agent(talk.scope.user_id, talk.scope.thread_id)
+        few = thread_of(service, talk)
         assert len(await few.fetch_long_term(question)) == 3
         assert len((await few.fetch_memory(question, window=False, price="thorough")).long_term) <= 3
 
@@ -257,7 +262,7 @@ async def test_a_results_similarity_is_the_cosine_that_the_cut_is_compared_with(
     servers: Servers, talk: MemoryAgent
 ) -> None:
     async with servers.another(min_similarity=-1, run_worker=False) as service:
-        memory = service.agent(talk.scope.user_id, talk.scope.thread_id)
+        memory = thread_of(service, talk)
         (same,) = await memory.fetch_long_term(SAID[0], top_k=1)
         assert same.similarity == pytest.approx(1.0, abs=0.02)
         (other,) = await memory.fetch_long_term("What can't my daughter eat?", top_k=1)
@@ -281,7 +286,7 @@ async def test_a_cut_keeps_the_similar_alone_and_without_one_nothing_relevant_is
         cfg = servers.cfg.changed(run_worker=False)
         cfg.min_similarity = least
         async with MemoryService(cfg, embedder=servers.embedder) as service:
-            memory = service.agent(talk.scope.user_id, talk.scope.thread_id)
+            memory = thread_of(service, talk)
             results = [one for text in SAID for one in await memory.fetch_long_term(f"Did I say: {text}")]
             assert all(one.similarity is not None and one.similarity >= least for one in results)
             found[least] = {f"{one.turn.id} {at}" for at, one in enumerate(results)}
@@ -470,7 +475,7 @@ async def test_a_call_takes_a_few_round_trips_however_much_was_said(
         MemoryService(cfg, mongo_client=client, embedder=servers.embedder) as service,
     ):
         for known in (talk, old_vacation):
-            memory = service.agent(known.scope.user_id, known.scope.thread_id)
+            memory = thread_of(service, known)
             await memory.fetch_memory("What do I like?")  # loads what is kept in memory
             commands.sent.clear()
             await memory.fetch_short_term()
