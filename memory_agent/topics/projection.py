@@ -35,7 +35,7 @@ from memory_agent.domain import Topic
 from memory_agent.errors import BackendError, EmbedderUnavailable, StoreError, StoreUnavailable
 from memory_agent.ports import known_fingerprint
 from memory_agent.products import product
-from memory_agent.text.subjects import Subject, everyday_kinds, languages_of, subject_of
+from memory_agent.text.subjects import Subject, asks_back, everyday_kinds, languages_of, subject_of
 from memory_agent.topics.index import LEAST_NORM, load_topic, opener_of, title_of, with_words
 
 if TYPE_CHECKING:
@@ -462,6 +462,8 @@ class TopicFolder:
             said, chance = Subject(size=0 if row is None else row.length), 0.0
             if turn.role == "user":
                 said, languages = told[turn.id]
+                if asks_back(turn.said):  # its words are of what it asks about
+                    said = dataclasses.replace(said, size=said.size - 1)
                 if languages not in everyday:
                     everyday[languages] = await _everyday(self.embedder, languages)
                 if vector is not None:
