@@ -172,7 +172,7 @@ USUAL_CONFIDENCE: Final = 0.8
 
 _OPPOSITES: Final = {"likes": "dislikes", "dislikes": "likes"}
 _LISTS: Final = (
-    "likes dislikes interests hobbies goals plans habits constraints notes pets allergies health languages skills instruments"
+    "likes dislikes interests hobbies goals plans habits constraints notes pets allergies health languages skills tools instruments"
     " sports projects trips relatives events friends friend roommate children siblings child kid son daughter brother sister"
     " sibling brother_in_law sister_in_law cousin aunt uncle nephew niece niece_or_nephew grandson granddaughter grandmother"
     " grandfather grandparent parent stepson stepdaughter stepbrother stepsister godson goddaughter"
@@ -258,6 +258,10 @@ class _Misfiled(_Refusal):
     """Its quote states something, but not what the item says of it."""
 
 
+class _Repeated(_Refusal):
+    """Another item says just that, and quotes all that this one does."""
+
+
 class _SaidAgain(_Misfiled):
     """Another item of its turn says it, which nobody has to be told; there may be more in its quote."""
 
@@ -315,7 +319,7 @@ class Vetted:
             source: dict[str, Any] = {"quote": quote, "confidence": sure, "valid_from": item.valid_from}
             events = _events(item, path, stated, tree)
             made = [dataclasses.replace(event, **source, subject=subject) for event in events]
-        except _SaidAgain:
+        except (_SaidAgain, _Repeated):
             return
         except (_Refusal, UnmergeableFacts) as exc:
             reason = str(exc)
@@ -443,6 +447,8 @@ class Vetted:
             same = event.subject == subject and (event.path[0] == "people") == (path[0] == "people")
             alike = words <= there or (there <= words and event.path[-1] in (path[-1], *path[-2:-1]))
             if same and event.op in ("set", "add") and there and alike:
+                if event.path == path and there == words and quote in str(event.quote):
+                    raise _Repeated("a pattern has found it")
                 raise _SaidAgain("it says again what another item says")
         if (
             tree.is_group(path)

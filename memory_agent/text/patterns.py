@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Reader = Callable[[Sentence, regex.Match[str]], Iterable[object]]
 
-EXTRACTOR_VERSION: Final = "9"
+EXTRACTOR_VERSION: Final = "10"
 """Changes with the rules, for the record of what extracted a fact."""
 MAX_TEXT_CHARS: Final = 4_000
 """Longer turns are pasted documents, whose "I" is anybody."""

@@ -118,6 +118,7 @@ async def test_sarah_is_read_as_in_the_example(reading: MemoryService) -> None:
     assert facts == {
         "name": "Sarah",
         "location": "PST timezone",
+        "timezone": "PST",
         "preferences": {"communication_style": "async", "work_focus": "ML projects"},
     }
 
@@ -131,7 +132,7 @@ async def test_each_category_has_its_place(reading: MemoryService) -> None:
         "preferences": {"communication_style": "concise"},
         "interests": ["AI", "Python", "Machine Learning"],
         "goals": ["run a marathon"],
-        "constraints": ["only after 6 pm"],
+        "constraints": ["only free after 6 pm"],
         "timezone": "America/New_York",
     }
 

@@ -1,4 +1,4 @@
-"""What a user's turns come to: each kind of statement that went wrong once, in many words."""
+"""What a user's turns come to: each category of facts, and each kind of statement that went wrong once, in many words."""
 
 import dataclasses
 from typing import Any
@@ -16,7 +16,8 @@ from tests.unit.facts.statements import said_of
 
 ROWS = [
     pytest.param(said, document, id=f"{kind}: {' '.join(said)}")
-    for kind, rows in examples("text/patterns/kinds.toml").items()
+    for file in ("categories", "kinds")
+    for kind, rows in examples(f"text/patterns/{file}.toml").items()
     for said, document in rows
 ]
 
