@@ -28,7 +28,7 @@ from benchmarks.vectors import KeptVectors, KnowingEmbedder, cache_option
 from memory_agent.domain import Turn
 from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
-from memory_agent.text.subjects import Subject, everyday_kinds, everyday_sentences, languages_of, subject_of
+from memory_agent.text.subjects import everyday_kinds, everyday_sentences, languages_of
 from memory_agent.text.terms import count_terms
 from memory_agent.topics.index import TopicIndex
 from memory_agent.topics.projection import (
@@ -37,6 +37,7 @@ from memory_agent.topics.projection import (
     chance_cosine,
     folded,
     opened_by,
+    subject_beside,
     turn_vector,
     without_direction,
 )
@@ -156,7 +157,7 @@ def subject(turn: SetTurn, vectors: Vectors) -> TurnSubject:
     vector = vectors[turn.embedded]
     if turn.role == "assistant":
         return TurnSubject(vector=vector, embedder=MODEL, size=len(count_terms(turn.text)))
-    said: Subject = subject_of(turn.text)
+    said = subject_beside(turn.text)
     chance = 0.0
     if vector is not None:
         kinds = everyday_kinds(languages_of(turn.text))

@@ -190,15 +190,6 @@ def points_outside(text: str) -> bool:
     return not any(phrases.get(key) or not key.isascii() for key in keys)
 
 
-def asks_back(text: str) -> bool:
-    """True if a question names nothing and points outside itself, at what was just spoken of.
-
-    >>> [asks_back(text) for text in ("And how long does it take?", "How long does the train take?", "I like it")]
-    [True, False, False]
-    """
-    return text.rstrip().endswith(("?", "？")) and names_nothing(text) and points_outside(text)
-
-
 @kept_by_text(16_384)
 def called(text: str) -> str | None:
     """The name of whom a text greets or thanks at its beginning.

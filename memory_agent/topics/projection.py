@@ -35,7 +35,7 @@ from memory_agent.domain import Topic
 from memory_agent.errors import BackendError, EmbedderUnavailable, StoreError, StoreUnavailable
 from memory_agent.ports import known_fingerprint
 from memory_agent.products import product
-from memory_agent.text.subjects import Subject, asks_back, everyday_kinds, languages_of, subject_of
+from memory_agent.text.subjects import Subject, everyday_kinds, languages_of, points_outside, subject_of
 from memory_agent.topics.index import LEAST_NORM, load_topic, opener_of, title_of, with_words
 
 if TYPE_CHECKING:
@@ -58,6 +58,8 @@ _HALF_SHARE: Final = 0.1
 """A word that one in ten of a topic's turns has counts half as much as one that all have."""
 _PRIOR_WORDS: Final = 2.0
 """In units of idf: one word that two short turns share is no proof."""
+_FEW_WORDS: Final = 5
+"""So many or fewer a turn has that says "it" of what was said before, and no noun of its own."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -211,6 +213,13 @@ def chance_cosine(vector: NDArray[np.floating[Any]], everyday: Iterable[NDArray[
     `everyday`: for each kind the unit vectors of its sentences, shape (sentences, dimension).
     """
     return max((float((vectors @ vector).mean()) for vectors in everyday), default=0.0)
+
+
+def subject_beside(text: str) -> Subject:
+    """The subject of a user's turn; of no size if it names nothing itself, as "And how long does it take?"."""
+    said = subject_of(text)
+    leans = said.size <= _FEW_WORDS and not any(said.words.values()) and points_outside(text)
+    return Subject(said.words, 0) if leans else said
 
 
 def _unit(vector: NDArray[np.floating[Any]]) -> NDArray[np.float32] | None:
@@ -462,8 +471,6 @@ class TopicFolder:
             said, chance = Subject(size=0 if row is None else row.length), 0.0
             if turn.role == "user":
                 said, languages = told[turn.id]
-                if asks_back(turn.said):  # its words are of what it asks about
-                    said = dataclasses.replace(said, size=said.size - 1)
                 if languages not in everyday:
                     everyday[languages] = await _everyday(self.embedder, languages)
                 if vector is not None:
@@ -479,7 +486,7 @@ class TopicFolder:
         """By turn id: what it is about, and the languages that it may be in. Many are read beside the event loop."""
 
         def read() -> dict[str, tuple[Subject, tuple[str, ...]]]:
-            return {turn.id: (subject_of(turn.said), languages_of(turn.said)) for turn in turns}
+            return {turn.id: (subject_beside(turn.said), languages_of(turn.said)) for turn in turns}
 
         return await asyncio.to_thread(read) if len(turns) > _READ_INLINE else read()
 

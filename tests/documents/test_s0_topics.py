@@ -542,7 +542,7 @@ async def test_a_pipeline_of_questions_and_answers_runs_as_the_document_has_it(
 
     answers = []
     memory = service.agent("user123", "qa")
-    for question in (BREAD[0], "And how long should the sourdough rest?"):
+    for question in (BREAD[0], "And how long does it take?"):
         said = await memory.add_user_message(question)
         topic = await memory.turn_topic(said.id)
         topic_history = await memory.topic_context()
@@ -555,7 +555,7 @@ async def test_a_pipeline_of_questions_and_answers_runs_as_the_document_has_it(
         assert topic is not None
     assert answers == [
         f"Answer 1 to: {BREAD[0]} (sourdough bread)",
-        "Answer 2 to: And how long should the sourdough rest? (sourdough bread)",
+        "Answer 2 to: And how long does it take? (sourdough bread)",
     ]
 
 

@@ -443,6 +443,14 @@ async def test_topics_are_listed_and_their_turns_searched_by_tag(service: Memory
     assert await found("user") == {lisbon, more}
     assert await found(topic_id=trip) == {lisbon}
     assert await found(topic_id=dough) == set()
+    asking = service.agent("ann", "asking")
+    asked = "Which sights in Lisbon should I see in May, and why doesn't my sourdough bread rise?"
+    everything = str(await asking.fetch_memory(asked, price="thorough"))
+    assert (LISBON[0] in everything, BREAD[0] in everything) == (True, True)
+    tagged = str(await asking.fetch_memory(asked, price="thorough", tags=["nowhere", "travel "]))
+    assert (LISBON[0] in tagged, BREAD[0] in tagged) == (True, False)
+    with pytest.raises(InvalidInput, match="pass lists of tags"):
+        await asking.fetch_memory("Lisbon?", tags="travel")
     wide = await service.search("ann", "Lisbon bread", 20, tag="travel")
     assert {hit.turn.id for hit in wide if hit.turn.role == "user"} == {lisbon, more}
     await memory.merge_topics(dough, trip)

@@ -179,6 +179,9 @@ def test_tags_are_told_in_a_line_and_taken_back_as_it_says(cli: CommandLine) -> 
     assert made.count("\n") == 1
     changed = standing(cli)
     assert changed != before
+    asked = ["ask", "What about the sourdough bread and the income tax?", "-t", "another", "--context"]
+    tagged = cli(*asked, "--tag", "holiday").stdout
+    assert (SUBJECTS["bread"][0] in tagged, SUBJECTS["tax"][0] in tagged) == (True, False)
     unmade = cli.follow(made)
     assert standing(cli) == before
     cli.follow(unmade)

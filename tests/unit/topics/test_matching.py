@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from memory_agent.domain import Topic
+from memory_agent.text.subjects import subject_of
 from memory_agent.topics.index import TopicIndex
 from memory_agent.topics.projection import (
     MatchSettings,
@@ -19,6 +20,7 @@ from memory_agent.topics.projection import (
     chance_cosine,
     joined_embedding,
     match_topic,
+    subject_beside,
     turn_vector,
     word_scores,
 )
@@ -264,3 +266,12 @@ def test_a_turn_has_the_mean_of_its_passages() -> None:
     np.testing.assert_allclose(found, at(np.sqrt(0.5)), atol=ROUNDING)
     assert turn_vector(np.empty((0, DIMENSION), np.float16)) is None
     assert turn_vector(np.stack([AHEAD, -AHEAD])) is None
+
+
+def test_a_turn_that_names_nothing_itself_opens_no_topic() -> None:
+    """It says "it" of what was said before. One that has a noun of its own does, and so does one that says much."""
+    for text in ("And how long does it take?", "They were delicious!", "그건 얼마나 걸려요?"):
+        assert subject_beside(text).size == 0
+        assert subject_beside(text).words == subject_of(text).words
+    for text in ("Is it safe to eat mussels in summer?", "My knee hurts.", "자전거 체인이 미끄러져요."):
+        assert subject_beside(text) == subject_of(text)
