@@ -349,10 +349,10 @@ class RowStore(Protocol):
         `pending`: only those that are.
         """
 
-    async def note_filled(self, fill: VectorFill) -> None:
-        """Replace the user's note, if there still is one.
+    async def note_filled(self, before: VectorFill, *, place: str, through: int, pending: bool) -> None:
+        """Move on the user's note, if it still is at the place and the row that `before` tells of.
 
-        It stays pending where its `marks` have risen since `fill` was read.
+        It stays pending where its `marks` have risen since.
         """
 
     async def vectors_missing(self, scope: Scope | Tenant | None) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -159,7 +158,7 @@ class VectorFiller:
             return False  # it was lost meanwhile, with what was there before
         done = len(rows) < _PAGE
         through = rows[-1].index_seq if rows else through
-        await self._store.note_filled(replace(fill, place=place, through=through, pending=not done))
+        await self._store.note_filled(fill, place=place, through=through, pending=not done)
         return done
 
     async def _place(self, user_id: str) -> str:

@@ -225,7 +225,7 @@ async def test_how_far_candidates_go_never_sinks(store: DocumentStore) -> None:
 
 @on_every_server
 async def test_notes_how_far_rows_are_in_a_vector_index(store: DocumentStore) -> None:
-    """A note is cleared only by who has seen its last mark; an erased row marks it, and it goes with the user's last row."""
+    """Only who has seen its last mark clears a note; an erased row marks it, and it goes with the user's last row."""
     [turn, other] = await stored(store, SCOPE, "one", "two")
     rows = [a_row(turn.id, seq=turn.seq), a_row(other.id, seq=other.seq)]
     await store.put_search_rows("ada", rows, now=NOW)
@@ -235,13 +235,13 @@ async def test_notes_how_far_rows_are_in_a_vector_index(store: DocumentStore) ->
     assert (note.user_id, note.place, note.through, note.pending) == ("ada", "", 0, True)
     await store.want_vectors(["ada"])
     first, last = [row.index_seq for row in await store.search_rows("ada")]
-    await store.note_filled(replace(note, place="here", through=first, pending=False))
+    await store.note_filled(note, place="here", through=first, pending=False)
     [note] = await store.vector_fills(pending=True, limit=9)
     assert (note.place, note.through) == ("here", first)
     others = Scope(user_id="ada", thread_id="another")
     missing = [await store.vectors_missing(scope) for scope in (None, SCOPE.user, SCOPE, others)]
     assert missing == [1, 1, 1, 0]
-    await store.note_filled(replace(note, through=last, pending=False))
+    await store.note_filled(note, place="here", through=last, pending=False)
     assert await store.vector_fills(pending=True, limit=9) == []
     await store.erase_turns(an_erasure(SCOPE, [turn.id]), now=NOW, limit=5)
     assert (
@@ -252,12 +252,13 @@ async def test_notes_how_far_rows_are_in_a_vector_index(store: DocumentStore) ->
         1,
     )
     await store.want_vectors(["ada"], anew=True)
+    await store.note_filled(note, place="here", through=last, pending=False)  # from before it was begun anew
     [note] = await store.vector_fills(limit=9)
-    assert (note.place, note.through) == ("", 0)
+    assert (note.place, note.through, note.pending) == ("", 0, True)
     await store.erase_turns(an_erasure(SCOPE.user), now=NOW, limit=5)
     await store.erase_remains(SCOPE.user, before_id="~")
     assert await store.vector_fills(limit=9) == []
-    await store.note_filled(note)
+    await store.note_filled(note, place="here", through=last, pending=False)
     assert await store.vector_fills(limit=9) == []
 
 

@@ -200,10 +200,11 @@ class MongoRows(MongoConnection):
         return {user["_id"] for user in await self._bounded(read_all(users))}
 
     @bounded
-    async def note_filled(self, fill: VectorFill) -> None:
-        pending = {"$or": [fill.pending, {"$ne": ["$marks", fill.marks]}]}
-        noted = {"place": {"$literal": fill.place}, "through": Int64(fill.through), "pending": pending}
-        await self._vector_fills.update_one({"user_id": fill.user_id}, [{"$set": noted}])
+    async def note_filled(self, before: VectorFill, *, place: str, through: int, pending: bool) -> None:
+        at = {"user_id": before.user_id, "place": before.place, "through": before.through}
+        still = {"$or": [pending, {"$ne": ["$marks", before.marks]}]}
+        noted = {"place": {"$literal": place}, "through": Int64(through), "pending": still}
+        await self._vector_fills.update_one(at, [{"$set": noted}])
 
     @bounded
     async def vectors_missing(self, scope: Scope | Tenant | None) -> int:

@@ -121,10 +121,11 @@ class SqliteRows(SqliteConnection):
             )
         ]
 
-    async def note_filled(self, fill: VectorFill) -> None:
+    async def note_filled(self, before: VectorFill, *, place: str, through: int, pending: bool) -> None:
         await self._execute(
-            "UPDATE vector_fills SET place = ?, through = ?, pending = ? OR marks <> ? WHERE user_id = ?",
-            [fill.place, fill.through, fill.pending, fill.marks, fill.user_id],
+            "UPDATE vector_fills SET place = ?, through = ?, pending = ? OR marks <> ?"
+            " WHERE user_id = ? AND place = ? AND through = ?",
+            [place, through, pending, before.marks, before.user_id, before.place, before.through],
         )
 
     async def vectors_missing(self, scope: Scope | Tenant | None) -> int:

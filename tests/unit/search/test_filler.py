@@ -198,6 +198,24 @@ async def test_a_row_put_while_the_last_page_is_written_is_not_missed(filled: Fi
     assert set(late) <= await filled.index.turn_ids("ada")
 
 
+async def test_a_fill_that_is_begun_anew_meanwhile_is_begun_anew(filled: Filled) -> None:
+    """As by `rebuild`, while a page is written: what the index lost before is written again."""
+    ids = await filled.put(3 * PAGE)
+    assert await filled.filler.work_off("worker")
+    upsert, begun = filled.index.upsert, list[bool]()
+
+    async def and_anew(user_id: str, passages: Sequence[PassageVector]) -> None:
+        await upsert(user_id, passages)
+        if not begun:
+            begun.append(True)
+            await filled.index.delete(user_id, ids[:1])
+            await filled.store.want_vectors([user_id], anew=True)
+
+    filled.index.upsert = and_anew  # type: ignore[method-assign]
+    await filled.work()
+    assert (await filled.index.turn_ids("ada"), await filled.missing()) == (set(ids), 0)
+
+
 async def test_vectors_that_are_refused_hold_up_nobody_else(
     filled: Filled, caplog: pytest.LogCaptureFixture
 ) -> None:
