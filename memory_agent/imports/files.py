@@ -7,6 +7,7 @@ size takes the memory of its largest conversation.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import gzip
 import hashlib
 import itertools
@@ -109,22 +110,29 @@ def clean(text: str) -> str:
 
 def _words_of_mark(mark: re.Match[str]) -> str:
     """What a mark of ChatGPT's shows as text, behind the blank before it; nothing of one that is a button."""
-    _, *parts = (mark[2] or "").split("\ue202")
-    words = (_words_in(part) for part in parts)
-    shown = next((each for each in words if each and not _REFERENCE.fullmatch(each)), "")
+    kind, *parts = (mark[2] or "").split("\ue202")
+    shown = "" if kind.endswith("cite") else next(filter(None, map(_words_in, parts)), "")
     return f"{mark[1]}{shown}" if shown else ""
 
 
-def _words_in(part: str) -> str:
-    """A part as it is; of a list, such as ["city", "Split", 0], what it calls by that kind."""
-    try:
-        value = json.loads(part)
-    except ValueError:
-        return part
-    if isinstance(value, list):
-        texts = [each for each in value if isinstance(each, str)]
-        return texts[min(1, len(texts) - 1)] if texts else ""
-    return value if isinstance(value, str) else ""
+def _words_in(part: Any) -> str:
+    """The words of a part, such as `["city", "Split", 0]`: what it calls by that kind, and no references."""
+    if isinstance(part, str):
+        with contextlib.suppress(ValueError, RecursionError):
+            return _words_in(json.loads(part)) if part.startswith(("[", "{", '"')) else _own_words(part)
+        return _own_words(part)
+    if isinstance(part, dict):
+        return text_in(part, "name", "title", "text") or _words_in(part.get("selections"))
+    if not isinstance(part, list):
+        return ""
+    if part and all(isinstance(each, list | dict) for each in part):
+        return ", ".join(filter(None, map(_words_in, part)))
+    words = [each for each in part if isinstance(each, str) and _own_words(each)]
+    return words[min(1, len(words) - 1)] if words else ""
+
+
+def _own_words(text: str) -> str:
+    return "" if _REFERENCE.fullmatch(text) else text
 
 
 def time_of(value: object) -> datetime | None:

@@ -18,7 +18,7 @@ from memory_agent.imports.files import Conversation, Unreadable, digest, each, t
 from memory_agent.messages import UNSAID, read_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from memory_agent.domain import Role
     from memory_agent.imports.files import ImportFile
@@ -400,8 +400,8 @@ def gemini_conversations(items: Iterable[tuple[str, Any]]) -> Iterator[Conversat
             yield Unreadable(where=where, reason="is no activity with a time")
         else:
             read.append((time, item))
-    label = _label([item for _, item in read])
-    prompts = [(time, item) for time, item in read if _is_prompt(item, label)]
+    labels = _labels([item for _, item in read])
+    prompts = [(time, item) for time, item in read if _is_prompt(item, labels)]
     if len(prompts) < len(read):
         others.left_out["activities other than prompts"] += len(read) - len(prompts)
     found: dict[str, Conversation] = {}
@@ -415,21 +415,22 @@ def gemini_conversations(items: Iterable[tuple[str, Any]]) -> Iterator[Conversat
             key = last if is_near else f"at-{time.astimezone(UTC):%Y%m%dT%H%M%S}"
             before, last = time, key
         conversation = found.setdefault(key, Conversation(source="gemini", id=key, started=time))
-        conversation.take(functools.partial(_take_exchange, conversation, time, item, label))
+        conversation.take(functools.partial(_take_exchange, conversation, time, item, labels))
     yield from found.values()
     if others.left_out:
         yield others
 
 
-def _label(items: Sequence[dict[str, Any]]) -> str:
-    """What the log puts before each prompt, in whatever language it is; "" if nothing tells.
-
-    In English it is known. Else it is what most titles of answered prompts have before their first colon, or the words that
-    many begin with.
-    """
+def _labels(items: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    """What the log puts before prompts, in the languages in which it was kept; none if nothing tells."""
     titles = {title for item in items if (title := text_in(item, "title")) and _exchange(item)[1]}
-    if any(str(item.get("title")).startswith(_PROMPTED) for item in items):
-        return _PROMPTED
+    is_english = any(str(item.get("title")).startswith(_PROMPTED) for item in items)
+    others = [title for title in titles if not (is_english and title.startswith(_PROMPTED))]
+    return tuple(filter(None, (_PROMPTED if is_english else "", _label(others))))
+
+
+def _label(titles: Collection[str]) -> str:
+    """What most titles have before their first colon, else the words that many begin with, or ""."""
     labels = Counter(found[0] for title in titles if (found := _LABEL.match(title)))
     for label, count in labels.most_common(1):
         if 2 * count >= len(titles) and (count > 1 or len(label.split()) <= _WORDS_OF_A_LABEL):
@@ -441,16 +442,20 @@ def _label(items: Sequence[dict[str, Any]]) -> str:
     return shared[: shared.rfind(" ") + 1]
 
 
-def _is_prompt(item: dict[str, Any], label: str) -> bool:
-    if label:
-        return str(item.get("title")).startswith(label)
+def _is_prompt(item: dict[str, Any], labels: tuple[str, ...]) -> bool:
+    if labels:
+        return str(item.get("title")).startswith(labels)
     return _exchange(item)[1] is not None
 
 
-def _take_exchange(found: Conversation, time: datetime, item: dict[str, Any], label: str) -> None:
+def _take_exchange(
+    found: Conversation, time: datetime, item: dict[str, Any], labels: tuple[str, ...]
+) -> None:
     request, response = _exchange(item)
     stamp = f"{time.astimezone(UTC):%Y%m%dT%H%M%S.%f}"
-    found.add(f"{stamp}-user", "user", request or str(item["title"]).removeprefix(label), time.isoformat())
+    title = str(item["title"])
+    label = next((one for one in labels if title.startswith(one)), "")
+    found.add(f"{stamp}-user", "user", request or title.removeprefix(label), time.isoformat())
     if response:
         found.add(f"{stamp}-assistant", "assistant", response, time.isoformat())
     else:

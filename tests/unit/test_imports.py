@@ -206,6 +206,8 @@ def test_do_not_remember_is_obeyed(tmp_path: Path) -> None:
         ("On \ue200url\ue202the official site\ue202turn0search0\ue201 it says \ue200cite\ue202turn1file0\ue202L10-L20\ue201.", "On the official site it says."),
         ("\ue200i\ue202turn0image1\ue202turn0image4\ue201Look!\ue200navlist\ue202News on ferries\ue202turn0news1,turn0news2\ue201", "Look!News on ferries"),
         ('\ue200image_group\ue202{"query":["ferry"]}\ue201A \ue203quoted\ue204 part【3:1†plan.pdf】', "A quoted part"),
+        ('\ue200products\ue202{"selections":[["turn0product1","Tern"],["turn0product2","Gull"]]}\ue201 or \ue200product_entity\ue202["turn0product6","Skua"]\ue201', "Tern, Gull or Skua"),
+        ('In \ue200entity\ue202{"type":"city","name":"Split"}\ue201, [1, 2] \ue200cite\ue202some-reference\ue201{x}', "In Split, [1, 2]{x}"),
         ("\ue200link\ue202https://example.com/a\ue201Nothing\ue200cite\ue201 else \ue200", "Nothing else"),
     ],
 )  # fmt: skip
@@ -410,6 +412,7 @@ def test_geminis_log_is_grouped_by_address_or_by_pauses(tmp_path: Path) -> None:
         (["送信したメッセージ：東京の天気", "送信したメッセージ：大阪"], ["東京の天気", "大阪"]),
         ([f"Escribiste {word}" for word in ("uno", "dos", "tres", "gatos", "perros")], ["uno", "dos", "tres", "gatos", "perros"]),
         (["Escribiste uno", "Escribiste dos"], ["Escribiste uno", "Escribiste dos"]),
+        (["Prompted Translate: yes", "Eingegebener Prompt: Ja", "Eingegebener Prompt: Nein"], ["Translate: yes", "Ja", "Nein"]),
         (["Has escrito esto para mi madre: hola"], ["Has escrito esto para mi madre: hola"]),
     ],
 )  # fmt: skip
