@@ -90,14 +90,14 @@ async def test_a_round_leaves_a_stage_alone_that_asks_a_model_or_is_behind(quiet
         store, worker, memory = service.core.store, service.core.worker, service.agent("ann", "chat")
         turns = await memory.add_turns([{"role": "user", "content": f"{word} " * 3} for word in WORDS])
         await worker._run_index(turns)
-        await worker._strike_off(turns, "index")
+        await worker._mark_done(turns, "index")
         assert [kind.stage for kind in worker._in_order] == list(STAGES[1:])
         rounds = Rounds(
             worker._claims,
             worker._in_order,
             service.clock,
             may_work=lambda _: True,
-            strike_off=worker._strike_off,
+            mark_done=worker._mark_done,
         )
 
         async def round_from(place: int) -> list[str]:
