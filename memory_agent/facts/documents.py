@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 
 from memory_agent.concurrency import Tries
 from memory_agent.domain import FactsDocument, Scope
-from memory_agent.facts.fold import fold_facts, followed, overlap, person_key, place_of
+from memory_agent.facts.fold import fold_facts, fold_onto, overlap, person_key, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -157,7 +157,7 @@ class FactDocuments:
         grown = _History(heads=heads, changes=[*kept.changes, *new])
         if kept.current is not None:
             at = max(change.at for change in kept.changes)
-            people = followed(kept.current.people, at, new)
+            people = fold_onto(kept.current.people, at, new)
             grown.current = None if people is None else CurrentFacts(people=people)
         return grown
 

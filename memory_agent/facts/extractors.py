@@ -17,7 +17,7 @@ from memory_agent.facts.fold import person_key, subject_of
 from memory_agent.facts.merge import encodable
 from memory_agent.facts.tree import fact_words
 from memory_agent.llm.redact import redacted_each
-from memory_agent.llm.replies import is_refusal, json_values, objects_in, spoken
+from memory_agent.llm.replies import is_refusal, json_values, objects_in, without_thinking
 from memory_agent.text.inert import attribute, delimiters, inert, inert_line
 from memory_agent.text.languages import languages_with
 from memory_agent.text.tables import table
@@ -110,13 +110,13 @@ class ExtractionRequest:
 
     @property
     def people(self) -> dict[str, str]:
-        """Whose facts are wanted, each by the name shown: who wrote messages, and of whom facts are known."""
+        """Whose facts are wanted, by the key of the name shown: who wrote messages, and of whom facts are known."""
         turns = [*(passage.turn for passage in self.passages), *self.before.values()]
-        subjects = [subject_of(turn.speaker) for turn in turns if turn.role == "user"]
-        named: dict[str, tuple[str, str]] = {}
-        for subject in (*subjects, *(record.subject for record in self.known)):
-            named.setdefault(person_key(subject), (_name(subject) or UNNAMED, subject))
-        return dict(named.values())
+        wrote = [subject_of(turn.speaker) for turn in turns if turn.role == "user"]
+        subjects: dict[str, str] = {}
+        for subject in (*wrote, *(record.subject for record in self.known)):
+            subjects.setdefault(person_key(subject), subject)
+        return {person_key(_name(subject) or UNNAMED): subject for subject in subjects.values()}
 
 
 def requested(
@@ -329,7 +329,7 @@ class LLMFactExtractor:
             except LLMError as exc:
                 said, halve = str(exc), True
                 continue
-            said = spoken(reply.text)
+            said = without_thinking(reply.text)
             halve = reply.truncated or is_refusal(said)
             used = {name: getattr(reply, name) for name in ("prompt_tokens", "completion_tokens", "seconds")}
             cost += ExtractionCost(**used)

@@ -258,7 +258,7 @@ def names_of(steps: Iterable[Step], known: Mapping[str, str] | None = None) -> d
     return {key: UNNAMED if key == UNNAMED else name for key, name in names.items()}
 
 
-def when(step: Step) -> tuple[datetime, Place, Mark]:
+def time_order(step: Step) -> tuple[datetime, Place, Mark]:
     return step.said_at, step.place, step.mark
 
 
@@ -314,7 +314,7 @@ def _known_values(folded: Folded) -> Iterator[KnownValue]:
 
 
 @dataclass(kw_only=True, slots=True)
-class _Telling:
+class _Draft:
     """A record in the making."""
 
     step: Step
@@ -347,13 +347,15 @@ def fold_facts(
     counted = [counting(found) for found in threads.values()]
     by_thread = [list(steps_of(found, as_of)) for found in counted]
     several = len(by_thread) != 1
-    names = names_of(sorted(itertools.chain.from_iterable(by_thread), key=when) if several else by_thread[0])
-    tree, told = _over_threads(by_thread) if several else _run(by_thread[0])
-    records = [*_records(told, tree, names, several=several), *_refused(counted, as_of, several=several)]
+    names = names_of(
+        sorted(itertools.chain.from_iterable(by_thread), key=time_order) if several else by_thread[0]
+    )
+    tree, drafts = _over_threads(by_thread) if several else _run(by_thread[0])
+    records = [*_records(drafts, tree, names, several=several), *_refused(counted, as_of, several=several)]
     return Folded(people=_people(tree, names), records=tuple(records))
 
 
-def followed(
+def fold_onto(
     people: Mapping[str, Mapping[str, Any]], at: str, changes: Sequence[FactChange]
 ) -> dict[str, dict[str, Any]] | None:
     """What is known of `people`, with the changes since, if they need no fold of what went before; else None.
@@ -380,7 +382,7 @@ def followed(
     return _people(tree, names)
 
 
-def surer(one: float, other: float) -> float:
+def combined_confidence(one: float, other: float) -> float:
     """Confidence in what was stated twice: 1 - (1 - a)(1 - b), at most MOST_CONFIDENT unless one was certain.
 
     Source: noisy-or (Pearl, Probabilistic Reasoning in Intelligent Systems, 1988, section 4.3.2).
@@ -406,14 +408,14 @@ def _people(tree: FactTree, names: Mapping[str, str]) -> dict[str, dict[str, Any
 
 
 def _run(
-    steps: Sequence[Step], told: dict[Mark, _Telling] | None = None
-) -> tuple[FactTree, dict[Mark, _Telling]]:
-    """Apply the steps; what is `told` of them goes to what is told already.
+    steps: Sequence[Step], drafts: dict[Mark, _Draft] | None = None
+) -> tuple[FactTree, dict[Mark, _Draft]]:
+    """Apply the steps; their records in the making go into `drafts`.
 
     Reverts need the tree as it was: the places they name are kept on the way.
     """
     tree: FactTree = FactTree()
-    told = {} if told is None else told
+    drafts = {} if drafts is None else drafts
     cut_of = _cuts(steps)
     cuts = sorted({cut_of[step.mark] for step in steps if step.mark in cut_of and not step.corrects})
     kept: list[FactTree] = []
@@ -422,27 +424,27 @@ def _run(
             kept.append(tree.copy())
         event = step.event
         if step.corrects:
-            tree = _correct(tree, told, step)
+            tree = _correct(tree, drafts, step)
             continue
         source = _source(step.change, event.quote)
-        telling = _Telling(step=step, sources=[source], confidence=event.confidence)
-        told[step.mark] = telling
+        draft = _Draft(step=step, sources=[source], confidence=event.confidence)
+        drafts[step.mark] = draft
         if event.op == "revert":
             cut = bisect.bisect_left(cuts, cut_of[step.mark]) if step.mark in cut_of else len(kept)
             effect = tree.restore(event.path, kept[cut] if cut < len(kept) else tree.copy())
         else:
             effect = tree.apply(event, step.mark, exactly=step.change.kind == "edit")
-        telling.old = effect.old
+        draft.old = effect.old
         for mark in effect.ended:
-            told[mark].superseded_by = step.mark
+            drafts[mark].superseded_by = step.mark
         if event.op in ("set", "add") and effect.met:
-            telling.merged = True
+            draft.merged = True
             for mark in effect.met:
-                _met_again(told[mark], source, event.confidence)
+                _met_again(drafts[mark], source, event.confidence)
         elif event.op == "remove" and not effect.ended and step.change.kind == "extraction":
             # It only made sure that nothing says the opposite.
-            telling.merged = True
-    return tree, told
+            draft.merged = True
+    return tree, drafts
 
 
 def _cuts(steps: Sequence[Step]) -> dict[Mark, Place]:
@@ -455,18 +457,18 @@ def _cuts(steps: Sequence[Step]) -> dict[Mark, Place]:
     }
 
 
-def _met_again(telling: _Telling, source: FactSource, confidence: float) -> None:
+def _met_again(draft: _Draft, source: FactSource, confidence: float) -> None:
     """The same was said once more; but what one turn says several times makes nothing surer."""
-    said = {(other.turn_id, other.said_at) for other in telling.sources}
+    said = {(other.turn_id, other.said_at) for other in draft.sources}
     if source.extractor == PERSON or (source.turn_id, source.said_at) not in said:
-        telling.sources.append(source)
-        telling.confidence = surer(telling.confidence, confidence)
+        draft.sources.append(source)
+        draft.confidence = combined_confidence(draft.confidence, confidence)
 
 
-def _over_threads(threads: Sequence[Sequence[Step]]) -> tuple[FactTree, dict[Mark, _Telling]]:
+def _over_threads(threads: Sequence[Sequence[Step]]) -> tuple[FactTree, dict[Mark, _Draft]]:
     """Apply the steps of several threads by when they were said, without those that their own thread reverted."""
     together: list[Step] = []
-    told: dict[Mark, _Telling] = {}
+    drafts: dict[Mark, _Draft] = {}
     for steps in threads:
         reverts = [step for step in steps if step.event.op == "revert"]
         if not reverts:
@@ -475,7 +477,7 @@ def _over_threads(threads: Sequence[Sequence[Step]]) -> tuple[FactTree, dict[Mar
         tree, alone = _run(steps)
         undone = _undone(steps)
         remaining = [step for step in steps if step.event.op != "revert" and step.mark not in undone]
-        told |= {mark: alone[mark] for mark in [*undone, *(step.mark for step in reverts)]}
+        drafts |= {mark: alone[mark] for mark in [*undone, *(step.mark for step in reverts)]}
         # A revert of a part of what was said at once has come to more than leaving things out.
         without, _ = _run(remaining)
         had, has = without.marks(), tree.marks()
@@ -487,9 +489,9 @@ def _over_threads(threads: Sequence[Sequence[Step]]) -> tuple[FactTree, dict[Mar
                 dataclasses.replace(last, gone=gone, back=back, has=frozenset(has), corrects=True)
             )
         together += remaining
-    together.sort(key=when)
-    tree, told = _run(together, told)
-    return tree, dict(sorted(told.items(), key=lambda item: when(item[1].step)))
+    together.sort(key=time_order)
+    tree, drafts = _run(together, drafts)
+    return tree, dict(sorted(drafts.items(), key=lambda item: time_order(item[1].step)))
 
 
 def _undone(steps: Sequence[Step]) -> set[Mark]:
@@ -506,17 +508,17 @@ def _undone(steps: Sequence[Step]) -> set[Mark]:
     return undone
 
 
-def _correct(tree: FactTree, told: Mapping[Mark, _Telling], step: Step) -> FactTree:
+def _correct(tree: FactTree, drafts: Mapping[Mark, _Draft], step: Step) -> FactTree:
     """`tree` with what a thread's reverts came to beyond what they left out; what others stated stays."""
     thread = step.change.thread_id
     ended = {
         mark
         for mark in step.gone
-        if mark in told and all(source.thread_id == thread for source in told[mark].sources)
+        if mark in drafts and all(source.thread_id == thread for source in drafts[mark].sources)
     }
     tree.drop(ended)
     for mark in ended:
-        told[mark].superseded_by = step.mark
+        drafts[mark].superseded_by = step.mark
     for path, kept, in_list in step.back:
         value, mark = kept.value, kept.mark
         # Tried on a copy: what another thread stated since does not give way.
@@ -526,15 +528,15 @@ def _correct(tree: FactTree, told: Mapping[Mark, _Telling], step: Step) -> FactT
         gave_way, met = effect.ended - {mark}, effect.met - {mark}
         firm = {other for other in gave_way if other[0] != thread or other in step.has}
         for other in firm:
-            told[mark].superseded_by = other
+            drafts[mark].superseded_by = other
         for other in met:
-            told[mark].merged = True
-            told[other].sources.extend(told[mark].sources)
-            told[other].confidence = surer(told[other].confidence, told[mark].confidence)
+            drafts[mark].merged = True
+            drafts[other].sources.extend(drafts[mark].sources)
+            drafts[other].confidence = combined_confidence(drafts[other].confidence, drafts[mark].confidence)
         if not met and not firm:
             tree = trial
             for other in gave_way:
-                told[other].superseded_by = step.mark
+                drafts[other].superseded_by = step.mark
     return tree
 
 
@@ -563,25 +565,25 @@ def _record(
 
 
 def _records(
-    told: Mapping[Mark, _Telling], tree: FactTree, names: Mapping[str, str], *, several: bool
+    drafts: Mapping[Mark, _Draft], tree: FactTree, names: Mapping[str, str], *, several: bool
 ) -> Iterator[FactRecord]:
     standing = tree.marks()
-    for mark, telling in told.items():
-        stands, ended_by, event = mark in standing, telling.superseded_by, telling.step.event
-        if telling.merged and not stands:
+    for mark, draft in drafts.items():
+        stands, ended_by, event = mark in standing, draft.superseded_by, draft.step.event
+        if draft.merged and not stands:
             continue
         whose, *path = event.path
         yield _record(
-            telling.step.change,
+            draft.step.change,
             mark[2],
-            telling.sources,
+            draft.sources,
             several=several,
             op=event.op,
             path=tuple(path),
             subject=names.get(whose) or event.subject or UNNAMED,
             value=event.value,
-            old=telling.old,
-            confidence=telling.confidence,
+            old=draft.old,
+            confidence=draft.confidence,
             valid_from=event.valid_from,
             stands=stands,
             superseded_by=None if stands or ended_by is None else record_id(ended_by, several=several),

@@ -36,7 +36,7 @@ from memory_agent.facts.merge import encodable
 from memory_agent.facts.tree import FactTree, fact_json, fact_words, leaves
 from memory_agent.facts.vetting import (
     REPEATED_WORDS,
-    SaidText,
+    QuotableText,
     Vetted,
     own_words,
     plain_words,
@@ -298,9 +298,9 @@ class FactKeeper(FactDocuments):
         if model is not None:
             shown = await self._store.fact_changes(scope) if among is None else among
         heard = await self._statements(turns, model, shown)
-        told: dict[str, Any] = {"now": self._clock.now(), "generation": generation}
+        common: dict[str, Any] = {"now": self._clock.now(), "generation": generation}
         make: Callable[..., FactChange] = functools.partial(
-            change_of, extractor=(model or self._patterns).name, **told
+            change_of, extractor=(model or self._patterns).name, **common
         )
         made = [make(one.turn) for one in heard if not one.found and one.turn.id in had]
         if not (stating := [one for one in heard if one.items or (one.found and not generation)]):
@@ -362,10 +362,10 @@ class FactKeeper(FactDocuments):
         for one in stating:
             vetted = Vetted(one, known, self._never)
             refused = [*vetted.refused, *([] if one.unread is None else [_unread(one.unread)])]
-            told = [[*event.path, event.value] for event in vetted.events]
-            told += [[item.path, item.said, item.quote] for item in refused]
+            claims = [[*event.path, event.value] for event in vetted.events]
+            claims += [[item.path, item.said, item.quote] for item in refused]
             own = {term for text in one.texts.values() for term in count_terms(text)} | usual_path_terms()
-            borrowed = [lender.borrowed(values, own) for lender in lenders for values in told]
+            borrowed = [lender.borrowed(values, own) for lender in lenders for values in claims]
             turns = tuple(sorted({*one.texts}.union(*borrowed)))
             change = make(one.turn, turns=turns, events=tuple(vetted.events), refused=tuple(refused))
             if one.unread is not None:
@@ -434,15 +434,15 @@ def conversation_in(text: str, now: datetime) -> list[Turn]:
         "tokens": 0,
         "importance": None,
         "metadata": {},
+        "user_id": "nobody",
+        "thread_id": "none",
     }
-    place = {"user_id": "nobody", "thread_id": "none"}
     return [
         Turn(
             id=new_id(),
             seq=number,
             role=ROLE_OF[role.lower()],
             content=quoted[1] if (quoted := _QUOTED.fullmatch(content.strip())) else content.strip(),
-            **place,
             **empty,
         )
         for number, (role, content) in enumerate(said, start=1)
@@ -452,12 +452,12 @@ def conversation_in(text: str, now: datetime) -> list[Turn]:
 def _hear(heard: Mapping[str, TurnStatements], request: ExtractionRequest, extraction: Extraction) -> None:
     """Give each turn of the request the items that quote it; where none does, the first."""
     asked = {passage.turn.id: heard[passage.turn.id] for passage in request.passages}
-    said: dict[str, SaidText] = {}
+    said: dict[str, QuotableText] = {}
     for turn_id, one in asked.items():
         one.texts |= request.texts
-        one.people |= {person_key(name): subject for name, subject in request.people.items()}
+        one.people |= request.people
         one.unread = extraction.unread.get(turn_id, one.unread)
-        said[turn_id] = SaidText(one.turn.content)
+        said[turn_id] = QuotableText(one.turn.content)
     for item in extraction.items:
         quoted = [turn_id for turn_id, text in said.items() if item.quote and text.find(item.quote)]
         # Whoever says the same again states it too: one of them may be forgotten.

@@ -98,7 +98,7 @@ def _listed(value: str) -> set[str]:
     return {fact_json(element) for element in elements}
 
 
-class SaidText:
+class QuotableText:
     """A text to look quotes up in, prepared once: its letters and digits, folded, each with its place."""
 
     def __init__(self, text: str) -> None:
@@ -282,7 +282,7 @@ class Vetted:
         self._seen = " ".join(text for turn_id, text in said.texts.items() if turn_id < turn.id)
         self._plays = plays_on(said.earlier, turn.content)
         self._speaker = subject_of(turn.speaker)
-        self._own = SaidText(own_words(turn.content, known.values))
+        self._own = QuotableText(own_words(turn.content, known.values))
         self._orders = _INSTRUCTION.search(" ".join(self._own.text.split())) is not None
         self._trees: dict[str, FactTree] = {}
         by_model = any(not item.plain for item in said.items)
@@ -350,7 +350,7 @@ class Vetted:
         said = item.quote[: 4 * _MAX_QUOTE_CHARS]
         span = self._own.find(said)
         if span is None:
-            if SaidText(self._turn.content).find(said) is not None:
+            if QuotableText(self._turn.content).find(said) is not None:
                 raise _Refusal("the quote is an echo: memory put it into the turn")
             raise _Refusal("the quote is not in its turn")
         return span

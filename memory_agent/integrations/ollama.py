@@ -13,7 +13,7 @@ import httpx
 
 from memory_agent.domain import Completion, Usage
 from memory_agent.errors import InvalidInput, LLMError, LLMUnavailable
-from memory_agent.llm.replies import spoken
+from memory_agent.llm.replies import without_thinking
 from memory_agent.strategy import HybridMemoryStrategy
 
 if TYPE_CHECKING:
@@ -197,7 +197,9 @@ class OllamaAdapter:
 
         Raises LLMUnavailable or LLMError; the history is then as it was.
         """
-        return spoken("".join([piece async for piece in self.stream_prompt_async(prompt, **params)]))
+        return without_thinking(
+            "".join([piece async for piece in self.stream_prompt_async(prompt, **params)])
+        )
 
     async def stream_prompt_async(self, prompt: str, **params: Any) -> AsyncGenerator[str, None]:
         """The same, piece by piece. What is not read to its end does not join the history."""
@@ -208,7 +210,7 @@ class OllamaAdapter:
         async for piece in self.client.stream(messages, **params):
             pieces.append(piece)
             yield piece
-        self.history += [("user", prompt), ("assistant", spoken("".join(pieces)))]
+        self.history += [("user", prompt), ("assistant", without_thinking("".join(pieces)))]
 
     async def close(self) -> None:
         """Close the connections. Idempotent."""

@@ -51,36 +51,36 @@ class Evidence:
 
     def __init__(self) -> None:
         self.terms = set[str]()
-        self._told = set[str]()
+        self._forms = set[str]()
 
     def add(self, text: str, at: datetime | None = None) -> None:
         """`at`: when it was said, by which its "yesterday" is a day."""
         text = normalized(text)
         self.terms |= terms_of(text)
         for word in {_fold(match[0]) for match in _WORD.finditer(text) if not match[0].isdecimal()}:
-            self._told.update((word, str(_counts().get(word, word))))
+            self._forms.update((word, str(_counts().get(word, word))))
         for match in _NUMERAL.finditer(text):
             whole = _plain(match[0])
-            self._told.update((whole, *whole.split(".")))
+            self._forms.update((whole, *whole.split(".")))
             if match["thousands"]:
-                self._told.add(f"{_plain(match[0][:-1])}000")
+                self._forms.add(f"{_plain(match[0][:-1])}000")
         days = [day for _, day in _days_in(text)]
         if at is not None:
             parts = (text[start : start + _READ_CHARS] for start in range(0, len(text), _READ_CHARS))
             spans = [span for part in parts for span in time_spans(part, now=at)]
             for told in (at, *(span.start for span in spans if span.end - span.start <= _ONE_DAY)):
                 days.append((told.month, told.day, told.year))
-                self._told.add(str(told.year))
+                self._forms.add(str(told.year))
                 # The calendar's words for it may stand in a claim, whatever the text calls it.
                 for key, value in (("months", told.month), ("weekdays", told.weekday())):
-                    self._told.update(word for word, which in known(key).items() if which == value)
+                    self._forms.update(word for word, which in known(key).items() if which == value)
         for month, day, year in days:
-            self._told.update((f"{month}-{day}", f"{month}-{day}-{year}"))
+            self._forms.update((f"{month}-{day}", f"{month}-{day}-{year}"))
 
     def missing(self, claim: str) -> str:
         """The first day, number or name of `claim` that is in none of the texts; empty without one."""
         things = self._things(normalized(claim))
-        return next((said for said, forms in things if forms.isdisjoint(self._told)), "")
+        return next((said for said, forms in things if forms.isdisjoint(self._forms)), "")
 
     def _things(self, text: str) -> Iterator[tuple[str, set[str]]]:
         """Each day, number and name of a text, with the forms of which one must have been told."""

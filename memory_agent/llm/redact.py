@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import itertools
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memory_agent.checks import (
@@ -18,7 +18,7 @@ from memory_agent.domain import VERBATIM
 from memory_agent.errors import InvalidInput, RedactionFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from _typeshed import DataclassInstance
 
@@ -105,15 +105,23 @@ async def _redacted_verbatim(redact: Redactor, given: Sequence[Mapping[str, Any]
 
     A text of which they hold pieces is one meanwhile: a secret may lie across a cut.
     """
-    pieces: dict[tuple[str, int], list[str]] = {}
+    wholes: defaultdict[tuple[str, int], str] = defaultdict(str)
     for metadata in given:
         for n, piece in _pieces(metadata):
-            pieces.setdefault((metadata["value"], n), []).append(piece)
+            wholes[metadata["value"], n] += piece
     others = [None if _pieces(metadata) else metadata.get(VERBATIM) for metadata in given]
-    wholes, others = await redacted_value(redact, [["".join(each) for each in pieces.values()], others])
-    cut = {key: _cut(whole, pieces[key]) for key, whole in zip(pieces, wholes, strict=True)}
+    redacted_wholes, others = await redacted_value(redact, [[*wholes.values()], others])
+    clean: dict[tuple[str, int], str] = dict(zip(wholes, redacted_wholes, strict=True))
+    read = Counter[tuple[str, int]]()
+
+    def cut(of: tuple[str, int], piece: str) -> str:
+        """The next piece of the redacted text, as long in proportion."""
+        text, size, start = clean[of], max(len(wholes[of]), 1), read[of]
+        read[of] += len(piece)
+        return text[len(text) * start // size : len(text) * read[of] // size]
+
     return [
-        [[n, next(cut[metadata["value"], n])] for n, _ in _pieces(metadata)] or other
+        [[n, cut((metadata["value"], n), piece)] for n, piece in _pieces(metadata)] or other
         for metadata, other in zip(given, others, strict=True)
     ]
 
@@ -128,13 +136,6 @@ def _pieces(metadata: Mapping[str, Any]) -> list[Any]:
 
 def _is_piece(each: object) -> bool:
     return isinstance(each, list) and len(each) == 2 and isinstance(each[0], int) and isinstance(each[1], str)
-
-
-def _cut(text: str, like: Sequence[str]) -> Iterator[str]:
-    """The text in as many pieces, each as long in proportion."""
-    ends = list(itertools.accumulate(map(len, like)))
-    for start, end in itertools.pairwise([0, *ends]):
-        yield text[len(text) * start // max(ends[-1], 1) : len(text) * end // max(ends[-1], 1)]
 
 
 async def redacted_each(redact: Redactor | None, things: Sequence[T], name: str) -> list[T]:

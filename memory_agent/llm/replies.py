@@ -44,10 +44,10 @@ _REFUSAL: Final = lazily(
 )
 
 
-def spoken(reply: str) -> str:
+def without_thinking(reply: str) -> str:
     """A reply without the model's thinking.
 
-    >>> spoken("<think>Hm, [1]?</think> {}")
+    >>> without_thinking("<think>Hm, [1]?</think> {}")
     '{}'
     """
     return _THINKING.sub("", reply[:MAX_READ_CHARS]).strip()
@@ -61,7 +61,7 @@ def json_values(reply: str) -> list[Any]:
     >>> json_values('Sure: {"facts": [{"path": "name"}, {"pa')
     [{'path': 'name'}]
     """
-    text = spoken(reply)
+    text = without_thinking(reply)
     read = (_loaded(text[start:end]) for start, end in _spans(text))
     return [value for value in read if isinstance(value, dict | list)]
 

@@ -22,7 +22,7 @@ from memory_agent.errors import BackendError, MalformedReply, ModelRefused, Unav
 from memory_agent.lazily import lazily
 from memory_agent.llm.evidence import Evidence, calendar_terms
 from memory_agent.llm.redact import redacted_each
-from memory_agent.llm.replies import is_refusal, spoken
+from memory_agent.llm.replies import is_refusal, without_thinking
 from memory_agent.text.inert import delimiters, inert, inert_line
 from memory_agent.text.languages import any_of
 from memory_agent.text.quotes import says_again, terms_of
@@ -433,7 +433,7 @@ _SENTENCE_END: Final = lazily(
 def reply_text(completion: Completion) -> str:
     """The text of a reply outside of thinking and fences; empty if that is nothing."""
     text = _ECHOED.sub("", completion.text)
-    text = _FENCE.sub("", spoken(text)).strip()
+    text = _FENCE.sub("", without_thinking(text)).strip()
     return text.encode("utf-8", "replace").decode("utf-8")  # half of a surrogate pair could not be stored
 
 

@@ -14,7 +14,7 @@ from memory_agent.context.render import fact_line, heading_of, recalled_line, su
 from memory_agent.domain import ContextBlock, ContextLine, SummaryItem, Tier, Turn, prompt_text
 from memory_agent.facts.fold import fold_facts
 from memory_agent.facts.keeper import Known
-from memory_agent.facts.vetting import REPEATED_WORDS, SaidText, own_words, plain_words
+from memory_agent.facts.vetting import REPEATED_WORDS, QuotableText, own_words, plain_words
 from tests.unit.examples import cases, examples
 from tests.unit.facts.builders import change, edit, put, turn
 
@@ -93,7 +93,7 @@ KNOWN = {
 
 
 def find_quote(text: str, quote: str) -> str | None:
-    span = SaidText(text).find(quote)
+    span = QuotableText(text).find(quote)
     return None if span is None else text[slice(*span)]
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_agent.domain import FactChange, FactEvent, FactRecord, RefusedFact
-from memory_agent.facts.fold import MOST_CONFIDENT, counting, fold, fold_facts, followed, surer
+from memory_agent.facts.fold import MOST_CONFIDENT, combined_confidence, counting, fold, fold_facts, fold_onto
 from memory_agent.facts.tree import fact_json, leaves
 from tests.unit.facts.builders import add, after, at, change, edit, put, retract, revert, stated
 from tests.unit.facts.histories import Thread, threads, value_at
@@ -127,7 +127,7 @@ def test_refused_items_are_told_last_and_change_nothing() -> None:
 def test_a_document_carried_on_is_the_fold_of_everything(thread: Thread, saved: int) -> None:
     before, after = thread.changes[:saved], thread.changes[saved:]
     at = max((made.at for made in before), default="")
-    people = followed(fold_facts(before).people, at, after)
+    people = fold_onto(fold_facts(before).people, at, after)
     assert people in (None, fold_facts(thread.changes).people)
 
 
@@ -138,12 +138,12 @@ def test_later_turns_and_edits_need_no_fold_of_the_rest() -> None:
         change(4, FactEvent(op="set", path=("name",), value="ANN"), kind="edit"),
         change(3, FactEvent(op="add", path=("likes",), value="jazz")),
     ]
-    assert followed(known, "t0002", later) == {"user": {"name": "ANN", "likes": ["tea", "jazz"]}}
+    assert fold_onto(known, "t0002", later) == {"user": {"name": "ANN", "likes": ["tea", "jazz"]}}
     # A turn that waited for its extraction, a revert and a generation each go back to what is folded already.
     late = change(3, FactEvent(op="set", path=("name",), value="Eve"), turn="t0001")
     revert = change(3, FactEvent(op="revert", path=("name",), to=("t0001", 1, 0)), kind="edit")
     counts = change(3, kind="replay", generation="g")
-    assert [followed(known, "t0002", [made]) for made in (late, revert, counts)] == [None, None, None]
+    assert [fold_onto(known, "t0002", [made]) for made in (late, revert, counts)] == [None, None, None]
 
 
 # --- confidence
@@ -153,16 +153,16 @@ CONFIDENCE = st.floats(0, 1)
 @given(CONFIDENCE, CONFIDENCE, CONFIDENCE)
 def test_being_said_twice_makes_surer(one: float, other: float, more: float) -> None:
     """Never less sure than either, never certain unless one was, the same either way, and rising with both."""
-    both = surer(one, other)
+    both = combined_confidence(one, other)
     assert max(one, other) <= both <= 1.0
     assert (both == 1.0) == (1.0 in (one, other))
     assert both <= max(one, other, MOST_CONFIDENT)
-    assert both == surer(other, one)
-    assert surer(one, max(other, more)) >= both
-    assert surer(one, 0.0) == pytest.approx(one)
-    assert surer(0.8, 0.8) == pytest.approx(0.96)
-    assert surer(0.98, 0.98) == MOST_CONFIDENT
-    assert surer(0.995, 0.5) == 0.995
+    assert both == combined_confidence(other, one)
+    assert combined_confidence(one, max(other, more)) >= both
+    assert combined_confidence(one, 0.0) == pytest.approx(one)
+    assert combined_confidence(0.8, 0.8) == pytest.approx(0.96)
+    assert combined_confidence(0.98, 0.98) == MOST_CONFIDENT
+    assert combined_confidence(0.995, 0.5) == 0.995
 
 
 # --- speed

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_agent.llm.replies import is_refusal, json_values, objects_in, spoken
+from memory_agent.llm.replies import is_refusal, json_values, objects_in, without_thinking
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | st.text(st.characters(codec="utf-8"), max_size=8),
@@ -34,7 +34,7 @@ def test_sound_json_comes_back_as_it_was(value: Any, ascii_only: bool) -> None:
     ],
 )
 def test_thinking_is_left_out(reply: str, said: str) -> None:
-    assert spoken(reply) == said
+    assert without_thinking(reply) == said
 
 
 def test_objects_come_with_the_keys_that_lead_to_them() -> None:
