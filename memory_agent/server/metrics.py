@@ -113,8 +113,8 @@ class Metrics:
         shown.status = shown.live = shown.usage = None
         try:
             shown.usage = service.usage
-            shown.live = await service.get_stats()
             async with asyncio.timeout(STATUS_TIMEOUT):
+                shown.live = await service.get_stats()
                 shown.status = await service.status()
         except Exception as exc:
             log.warning("the store's metrics could not be had: %s", type(exc).__name__)
@@ -211,6 +211,7 @@ class Readiness:
         self._service = service
         self._looking = asyncio.Lock()
         self._seen: Ready | None = None
+        self._known: MemoryStatus | None = None
         self._seen_at = float("-inf")
 
     async def look(self) -> Ready:
@@ -226,16 +227,17 @@ class Readiness:
         parts |= dict.fromkeys(sorted(self._service.core.worker.down), "down")
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
-                status = await self._service.status()
+                self._known = await self._service.status()
         except (MemoryAgentError, TimeoutError):
             parts["store"] = "down"
-            return Ready(status="down", parts=parts, pending={}, parked=0, lag_seconds=0.0)
+        known = self._known  # what was last seen, where the store doesn't answer
+        is_down = parts["store"] == "down"
         return Ready(
-            status="degraded" if "down" in parts.values() else "ready",
+            status="down" if is_down else "degraded" if "down" in parts.values() else "ready",
             parts=parts,
-            pending=dict(status.pending),
-            parked=status.parked_count,
-            lag_seconds=status.lag_seconds,
+            pending=dict(known.pending) if known else {},
+            parked=known.parked_count if known else 0,
+            lag_seconds=known.lag_seconds if known else 0.0,
         )
 
     async def _vectors(self) -> State:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from starlette.routing import Match
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,8 +34,11 @@ def method_of(scope: Scope) -> str:
 
 
 def route_of(scope: Scope) -> str:
-    """The template of the route that was found, such as /api/sessions/{session_id}."""
+    """The template of the request's route, such as /api/sessions/{session_id}, also where it failed before that was looked for."""
     route = scope.get("route")
+    if route is None and "app" in scope:
+        routes = scope["app"].router.routes
+        route = next((each for each in routes if each.matches(scope)[0] is Match.FULL), None)
     return getattr(route, "path_format", None) or getattr(route, "path", None) or UNMATCHED
 
 

@@ -143,7 +143,8 @@ class Outages:
     async def ended(self, stage: str) -> None:
         """The stage did its work: nothing that it needs is down."""
         now = self._worked[stage] = time.monotonic()
-        self._holds.pop(stage, None)
+        if (hold := self._holds.pop(stage, None)) is not None:
+            log.warning("stage %s goes on: the %s is back", stage, hold.error.part)
         # Now and then also what another process noted that may not live any more.
         if now - self._cleared.get(stage, float("-inf")) > _CLEARED_SECONDS:
             await self._store.release_leases([outage_name(stage)], _HOLDER)
@@ -316,14 +317,16 @@ class Worker:
             try:
                 worked = False if self.paused else await step()
                 failures = 0
-                self._store_errors.pop(name, None)
+                if self._store_errors.pop(name, None) is not None and not self._store_errors:
+                    log.warning("the document store is back")
             except Exception as exc:
                 # Whatever it is, a worker that ended silently would leave everything pending for ever.
                 failures += 1
                 pause = self._outages.backoff(failures)
                 if isinstance(exc, StoreUnavailable):
+                    if not self._store_errors:
+                        log.warning("the document store is down, and tried again until it is back: %s", exc)
                     self._store_errors[name] = str(exc)
-                    log.warning("the document store is down, trying again: %s", exc)
                 else:
                     log.error("the worker could not finish a batch and does it again: %s", origin_of(exc))
             if not worked and not self._stopping:

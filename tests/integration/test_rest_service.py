@@ -68,12 +68,20 @@ async def test_with_its_store_down_it_is_alive_and_not_ready(tmp_path: Path) -> 
             httpx.AsyncClient(base_url=rest.server.address) as open_to_all,
         ):
             await rest.post("update", EXCHANGE, status=201)
+            before = await rest.get("/readyz")
             mongod.kill9()
             assert await rest.get("/healthz") == {"status": "alive"}
-            down = (await rest.ask("GET", "/readyz", status=503)).json()
+            async with asyncio.timeout(60):  # what was seen a moment ago is shared for a second
+                while (answer := await rest.client.get("/readyz")).status_code == 200:
+                    await asyncio.sleep(0.1)
+            down = answer.json()
             assert (down["status"], down["parts"]["store"]) == ("down", "down")
+            assert down["pending"] == before["pending"], "what was last seen"
+            unknown = {"Authorization": "Bearer ma_0000000000000000_" + "0" * 43}
+            assert (await open_to_all.get(f"{ANN}/turns", headers=unknown)).status_code in (401, 503)
             metrics = (await open_to_all.get("/metrics")).text
             assert "memory_agent_store_up 0.0" in metrics
+            assert re.search(r'requests_total{method="GET",route="[^"]*/turns",status="[45]xx"} 1', metrics)
             answer = await rest.client.get(f"{ANN}/turns")
             assert answer.status_code == 503
             problem = problem_in(answer)
