@@ -15,8 +15,12 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
+from urllib.parse import urlsplit
 
+from memory_agent.clock import SystemClock
+from memory_agent.domain import ALL_TENANTS
 from memory_agent.errors import ConfigError, DataDirInUse, NotFound
+from memory_agent.keys import MAX_LIMIT, new_key
 
 if TYPE_CHECKING:
     from memory_agent.config import MemoryConfig
@@ -35,6 +39,8 @@ def check_memory(cfg: MemoryConfig) -> None:
 
 _ADDRESS: Final = ".service.json"
 _HOLDER: Final = ".lock-holder.json"
+_LARGEST_BODY: Final = 1_000_000_000
+_EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - what is listened on, not listening
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +68,41 @@ class LocalService:
             return cls(url=str(left["url"]), api_key=str(left["api_key"]), db_name=str(left["db_name"]))
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+
+class OwnAddress:
+    """The address at which this process serves the folder it holds, with a key that is in no store and dies with it."""
+
+    def __init__(self, cfg: MemoryConfig) -> None:
+        self._cfg = cfg
+        self.key, self._token = new_key(
+            ALL_TENANTS,
+            label="commands on this machine",
+            # Whoever has it could read the files instead: limits would protect nothing.
+            requests_per_minute=MAX_LIMIT,
+            max_body_bytes=_LARGEST_BODY,
+            now=SystemClock().now(),
+        )
+
+    def leave(self, address: str) -> None:
+        """Write beside the lock that the service listens at `address`. Only while this process holds the folder."""
+        left = LocalService(url=here(address), api_key=self._token, db_name=self._cfg.db_name)
+        left.leave_in(self._cfg.data_dir)
+
+    async def take_away(self) -> None:
+        """Let nobody new in: this process is about to leave the folder."""
+        say_leaving(self._cfg.data_dir)
+
+
+def here(address: str) -> str:
+    """The address by which this machine reaches a service that may listen on all of them.
+
+    >>> here("http://0.0.0.0:8080"), here("http://[::]:8080"), here("http://127.0.0.1:8080")
+    ('http://127.0.0.1:8080', 'http://[::1]:8080', 'http://127.0.0.1:8080')
+    """
+    parts = urlsplit(address)
+    host = _EVERY_ADDRESS.get(parts.hostname or "")
+    return address if host is None else f"{parts.scheme}://{host}:{parts.port}"
 
 
 def take_away_address(folder: Path) -> None:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import functools
+import importlib.util
+import inspect
 import logging
 import os
 import platform
+import socket
 import threading
 import time
+import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -22,6 +27,7 @@ from memory_agent.clock import SystemClock
 from memory_agent.concurrency import Home, together
 from memory_agent.config import MemoryConfig
 from memory_agent.conversations.people import check_user, checked_limit, list_threads, list_users
+from memory_agent.data_dir import OwnAddress
 from memory_agent.domain import (
     DEFAULT_TENANT,
     STAGES,
@@ -36,7 +42,15 @@ from memory_agent.domain import (
     outage_name,
     stages_but,
 )
-from memory_agent.errors import InvalidInput, NotFound, NotOpen, SettleTimeout, TurnsParked
+from memory_agent.errors import (
+    ConfigError,
+    DataDirInUse,
+    InvalidInput,
+    NotFound,
+    NotOpen,
+    SettleTimeout,
+    TurnsParked,
+)
 from memory_agent.ports import known_fingerprint, known_scripts, warning_of
 from memory_agent.search.user_index import IDLE_SECONDS, unread
 from memory_agent.wiring import Core, wire
@@ -44,12 +58,13 @@ from memory_agent.work.pending import FAR, Looks, pending_in_words, waits_for_a_
 from memory_agent.work.worker import repeating, running
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
     from types import TracebackType
     from typing import IO
 
+    from memory_agent.client.service import ServiceClient
     from memory_agent.domain import (
         ErasureReceipt,
         ForgetReceipt,
@@ -230,6 +245,10 @@ class MemoryService(Upkeep):
 
     ends_quietly = False
     """Whether nobody is to be warned that it was left open."""
+    shares = True
+    """Whether other processes may ask this one, and this one another, where the folder of embedded stores is held."""
+    elsewhere: ServiceClient | None = None
+    """The process that holds the folder and answers the calls, if it isn't this one."""
 
     def __init__(
         self,
@@ -268,6 +287,15 @@ class MemoryService(Upkeep):
         self._unread: dict[int, tuple[tuple[str, ...], str]] = {}
         self._home: Home | None = None
         self._guard: asyncio.Task[None] | None = None
+        self._agents: set[MemoryAgent] = set()
+        """Those that were made alone and share this, which the first of them opened."""
+
+    @classmethod
+    def holding(cls, cfg: MemoryConfig) -> Self:
+        """A service that opens the stores itself, or raises DataDirInUse."""
+        service = cls(cfg)
+        service.shares = False
+        return service
 
     # --- lifecycle -------------------------------------------------------------------------------------------
     async def __aenter__(self) -> Self:
@@ -281,16 +309,65 @@ class MemoryService(Upkeep):
         self.cfg.use()
         await _close_those_of_ended_loops()
         async with contextlib.AsyncExitStack() as stack:
-            self._core = wire(await open_adapters(self.cfg, self.clock, self._overrides, stack))
-            await stack.enter_async_context(repeating(self._core.housekeep, IDLE_SECONDS / 2))
-            if self.cfg.run_worker:
-                self._working = await stack.enter_async_context(running(self._core.worker))
-                stack.callback(setattr, self, "_working", None)
+            try:
+                adapters = await open_adapters(self.cfg, self.clock, self._overrides, stack)
+            except DataDirInUse:
+                if not await self._ask_elsewhere(stack):
+                    raise
+            else:
+                await self._begin(wire(adapters), stack)
             self._stack = stack.pop_all()
         self._home = Home()
         self._guard = asyncio.create_task(self._close_with_loop(), name="memory-agent guard")
         _keep_until_closed(self)
         return self
+
+    async def _begin(self, core: Core, stack: contextlib.AsyncExitStack) -> None:
+        self._core = core
+        await stack.enter_async_context(repeating(core.housekeep, IDLE_SECONDS / 2))
+        if self.cfg.run_worker:
+            self._working = await stack.enter_async_context(running(core.worker))
+            stack.callback(setattr, self, "_working", None)
+        if self.shares and self.holds_folder:
+            await stack.enter_async_context(answering_others(self))
+
+    async def _ask_elsewhere(self, stack: contextlib.AsyncExitStack) -> bool:
+        """Turn to the process that holds the folder; False if it is this one, or answers nobody."""
+        if not self.shares or any(
+            each.store_name == self.store_name and each.elsewhere is None for each in _OPEN
+        ):
+            return False
+        from memory_agent.client.service import client_of_holder
+
+        await stack.aclose()  # what was opened before the lock was asked for
+        self.elsewhere = await client_of_holder(self.cfg, stack)
+        stack.callback(setattr, self, "elsewhere", None)
+        return self.elsewhere is not None
+
+    @property
+    def is_open(self) -> bool:
+        """False before `async with`, once it is closed, and when its event loop has ended."""
+        return self._stack is not None and self._home is not None and not self._home.loop.is_closed()
+
+    @property
+    def holds_folder(self) -> bool:
+        """True if its stores are in `data_dir`, which is one process's at a time."""
+        given = self._overrides
+        return self.cfg.embedded and given.store is None and given.mongo_client is None
+
+    @property
+    def store_name(self) -> tuple[str, str]:
+        """The name of its stores, by which two services have the same."""
+        uri = self.cfg.mongo_uri
+        return str(self.cfg.data_dir.resolve()) if uri is None else uri.get_secret_value(), self.cfg.db_name
+
+    async def let_go(self, agent: MemoryAgent) -> None:
+        """An agent that was made alone is done; the last one closes what the first one opened."""
+        async with _sharing():
+            if agent in self._agents:
+                self._agents.discard(agent)
+                if not self._agents:
+                    await self.close()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -324,6 +401,10 @@ class MemoryService(Upkeep):
     @property
     def core(self) -> Core:
         """Every open part. Raises NotOpen outside `async with`, on another event loop and in a forked process."""
+        if self.elsewhere is not None:
+            raise NotOpen(
+                f"data_dir {self.cfg.data_dir} is held by another process, which answers the calls of this one"
+            )
         if self._core is None or self._home is None:
             raise NotOpen("this service is not open; use `async with MemoryService(...) as service:`")
         self._home.check("service")
@@ -653,3 +734,98 @@ async def _close_those_of_ended_loops() -> None:
         _warn_of(service)
         with contextlib.suppress(Exception, asyncio.CancelledError):  # what is bound to that loop
             await service.close()
+
+
+# --- one service for all agents of a process, and for all processes of a machine -----------------------------
+_LOCKS: Final[weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def _sharing() -> asyncio.Lock:
+    """Held while agents of this event loop open or close what they share."""
+    return _LOCKS.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+
+
+async def shared_service(cfg: MemoryConfig, agent: MemoryAgent) -> MemoryService:
+    """The service of this process that has the stores of these settings, opened if there is none.
+
+    Raises ConfigError, which names the setting, if it has others of them; NotOpen if it is on another event loop.
+    """
+    async with _sharing():
+        await _close_those_of_ended_loops()
+        wanted = MemoryService(cfg)
+        found = next((each for each in _OPEN if each.store_name == wanted.store_name), None)
+        if found is None:
+            await wanted.__aenter__()
+            wanted._agents.add(agent)
+            return wanted
+        if found._home is not None:
+            found._home.check("service")
+        names = [name for name in MemoryConfig.model_fields if name != "data_dir"]
+        if other := [name for name in names if getattr(found.cfg, name) != getattr(cfg, name)]:
+            raise ConfigError(
+                f"this process has a MemoryService of {cfg.data_dir if cfg.embedded else cfg.db_name} open with other settings:"
+                f" {', '.join(other)}; use the same for all agents of it, or close the others first"
+            )
+        if found._agents:
+            found._agents.add(agent)
+        return found
+
+
+@contextlib.asynccontextmanager
+async def answering_others(service: MemoryService) -> AsyncIterator[None]:
+    """Let other processes ask for what is in the folder that this one holds. Nothing is loaded before the first one does."""
+    loop, asked, stop = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+    if any(importlib.util.find_spec(needed) is None for needed in ("fastapi", "uvicorn", "websockets")):
+        yield  # without the extra `server`
+        return
+    try:
+        listening = socket.create_server(("127.0.0.1", 0))
+        loop.add_reader(listening, asked.set)
+    except (OSError, NotImplementedError):  # no loopback, or Windows' event loop
+        yield
+        return
+
+    async def serve() -> None:
+        await asked.wait()
+        loop.remove_reader(listening)
+        run = await asyncio.to_thread(importlib.import_module, "memory_agent.server.run")
+        async with run.sharing(service, own, listening):
+            await stop.wait()
+
+    own = OwnAddress(service.cfg)
+    own.leave(f"http://127.0.0.1:{listening.getsockname()[1]}")
+    serving = asyncio.create_task(serve(), name="memory-agent answering others")
+    try:
+        yield
+    finally:
+        loop.remove_reader(listening)
+        await own.take_away()
+        stop.set()
+        if not asked.is_set():
+            serving.cancel()
+        await asyncio.wait({serving})
+        listening.close()
+
+
+def _asking(name: str, method: Any) -> Any:
+    @functools.wraps(method)
+    async def call(self: MemoryService, *args: Any, **options: Any) -> Any:
+        if self.elsewhere is None:
+            return await method(self, *args, **options)
+        there = getattr(self.elsewhere, name, None)
+        if there is None:
+            raise DataDirInUse(
+                f"{name} needs the stores themselves, and another process holds data_dir {self.cfg.data_dir}; end it first"
+            )
+        return await there(*args, **options)
+
+    return call
+
+
+for _name in [
+    name for name in dir(MemoryService) if not name.startswith("_") and name not in ("close", "let_go")
+]:
+    if inspect.iscoroutinefunction(_method := getattr(MemoryService, _name)):
+        setattr(MemoryService, _name, _asking(_name, _method))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from memory_agent.agent.arguments import (
     ThreadCalls,
@@ -17,6 +17,7 @@ from memory_agent.agent.arguments import (
     checked_include,
     checked_now,
     checked_through,
+    reaching,
     with_character_id,
 )
 from memory_agent.agent.facts import FactCalls
@@ -37,6 +38,7 @@ from memory_agent.errors import (
     IdempotencyKeyReused,
     InvalidInput,
     NotFound,
+    NotOpen,
     SettleTimeout,
     TurnForgotten,
     TurnsParked,
@@ -292,12 +294,13 @@ _LONG_CHARS: Final = 50_000
 """In one call; what is more is checked, and its tokens are counted, in a thread."""
 
 
+@reaching
 class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
     """The memory of one thread of one user.
 
-    From a service: `service.agent(user_id, thread_id)`. Alone, as an async context manager with a service of its
-    own: `async with MemoryAgent("user", "thread") as memory:`. All methods raise InvalidInput for values that
-    cannot be stored, NotOpen outside `async with`, and, but for `fetch_memory`, StoreUnavailable while the document
+    From a service: `service.agent(user_id, thread_id)`. Alone it opens a service with its first call, or takes the one that others in
+    this process have of the same stores, until `close()`: `async with MemoryAgent("user", "thread") as memory:` does that. All
+    methods raise InvalidInput for values that cannot be stored, NotOpen once it or its service is closed, and, but for `fetch_memory`, StoreUnavailable while the document
     store is down.
     """
 
@@ -313,11 +316,39 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         # A missing thread would silently mean all of the user's threads.
         self.scope = Scope.of(user_id, checked_id("thread_id", thread_id), tenant=tenant)
         self._owns_service = service is None
+        self._alone: MemoryConfig | None = None
         if service is None:
             from memory_agent.service import MemoryService
 
             service = MemoryService(cfg)
+            self._alone = service.cfg
         self._service = service
+        self._is_closed = False
+
+    async def __aenter__(self) -> Self:
+        """Open the service, if this is alone."""
+        self._is_closed = False
+        await self._reached()
+        return self
+
+    async def close(self) -> None:
+        """Let go of the service, if this was made alone; the last one that does closes it."""
+        self._is_closed = True
+        if self._alone is not None:
+            await self._service.let_go(self)
+
+    async def _reached(self) -> Any:
+        """What answers: this, or a client of the process that holds the folder. Raises NotOpen if this was closed."""
+        if self._alone is not None and self._is_closed:
+            raise NotOpen("this MemoryAgent was closed; use it in `async with`, or make another one")
+        if self._alone is not None and not self._service.is_open:
+            from memory_agent.service import shared_service
+
+            self._service = await shared_service(self._alone, self)
+        there = self._service.elsewhere
+        if there is None:
+            return self
+        return there.agent(self.scope.tenants_user_id, self.scope.thread_id, tenant=self.scope.tenant)
 
     # --- remember --------------------------------------------------------------------------------------------
     async def update_memory(

@@ -5,6 +5,9 @@ Each returns what it was given. Raises InvalidInput that names the argument, its
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import inspect
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, get_args
 
 from memory_agent.checks import (
@@ -159,8 +162,49 @@ class OnService:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of the service, if this was made alone; the last one that does closes it."""
         if self._owns_service:
-            await self._service.__aexit__(kind, error, trace)
+            await self._service.__aexit__(None, None, None)
+
+
+Class = TypeVar("Class", bound=type)
+
+
+def reaching(cls: Class) -> Class:
+    """Have every call of an agent's reach its memory first: opened where it is alone, or asked of who holds it."""
+    for name in [name for name in dir(cls) if not name.startswith("_") and name != "close"]:
+        method = getattr(cls, name)
+        if inspect.isasyncgenfunction(method):
+            setattr(cls, name, _reaching_events(name, method))
+        elif inspect.iscoroutinefunction(method):
+            setattr(cls, name, _reaching_call(name, method))
+    return cls
+
+
+def _reaching_call(name: str, method: Any) -> Any:
+    @functools.wraps(method)
+    async def call(self: Any, *args: Any, **options: Any) -> Any:
+        there = await self._reached()
+        return await (
+            method(self, *args, **options) if there is self else getattr(there, name)(*args, **options)
+        )
+
+    return call
+
+
+def _reaching_events(name: str, method: Any) -> Any:
+    @functools.wraps(method)
+    async def events(self: Any, *args: Any, **options: Any) -> Any:
+        there = await self._reached()
+        told = method(self, *args, **options) if there is self else getattr(there, name)(*args, **options)
+        async with contextlib.aclosing(told):
+            async for event in told:
+                yield event
+
+    return events
 
 
 class ThreadCalls(OnService):

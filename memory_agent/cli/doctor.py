@@ -91,7 +91,7 @@ async def _alone(cfg: MemoryConfig, stack: AsyncExitStack) -> MemoryService:
     from memory_agent.service import MemoryService
 
     try:
-        service = await stack.enter_async_context(MemoryService(cfg))
+        service = await stack.enter_async_context(MemoryService.holding(cfg))
     except DataDirInUse as exc:
         raise DataDirInUse(
             f"--repair needs data_dir to itself, nothing was changed; without --repair the doctor looks while it is in use. {exc}"

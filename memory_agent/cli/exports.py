@@ -302,7 +302,7 @@ async def _take_in(where: ThreadOptions, file: Path, *, dry_run: bool, wait: boo
         raise typer.BadParameter(f"{file} is an export of a memory, which takes neither --user nor --dry-run")
     left = None
     cfg = working_settings(where.data_dir) if wait else settings(where.data_dir, run_worker=False)
-    async with MemoryService(cfg) as service:
+    async with MemoryService.holding(cfg) as service:
         done = await service.import_from(file, progress=counting("read"))
         if wait and done.new_turns:
             left = await _settled(service, None, patience, show=not where.as_json)

@@ -192,8 +192,10 @@ async def open_or_ask(cfg: MemoryConfig, stack: AsyncExitStack) -> Service:
     began = time.monotonic()
     while True:
         try:
-            return await stack.enter_async_context(MemoryService(cfg))
+            return await stack.enter_async_context(MemoryService.holding(cfg))
         except DataDirInUse:
+            from memory_agent.client.service import client_of_holder
+
             client = await client_of_holder(cfg, stack)
             if client is not None:
                 return client
@@ -204,27 +206,6 @@ async def open_or_ask(cfg: MemoryConfig, stack: AsyncExitStack) -> Service:
             ):
                 raise
         await asyncio.sleep(_PAUSE_SECONDS)
-
-
-async def client_of_holder(cfg: MemoryConfig, stack: AsyncExitStack) -> ServiceClient | None:
-    """An open client of the service that the holder of the folder runs, closed with `stack`; None if there is none."""
-    left = LocalService.left_in(cfg.data_dir)
-    if left is None or left.db_name != cfg.db_name:
-        return None
-    from memory_agent.client import ServiceClient
-    from memory_agent.client.service import is_holder
-
-    async with AsyncExitStack() as trying:
-        # A proxy that the environment names is no way to this machine, and must not see the key.
-        client = await trying.enter_async_context(
-            ServiceClient(left.url, api_key=left.api_key, trust_env=False)
-        )
-        # Of another machine or container that shares the folder, the address means nothing here; whoever listens there
-        # must see neither the key nor what is asked. Or the holder is about to leave.
-        if not await is_holder(client, left.api_key):
-            return None
-        stack.push_async_exit(trying.pop_all())
-    return client
 
 
 async def tell_if_idle(service: Service) -> None:
@@ -339,8 +320,10 @@ class FolderMemory:
         """Open the folder, or turn to who was quicker; nothing changes if neither works yet."""
         async with AsyncExitStack() as stack:
             try:
-                service: Service | None = await stack.enter_async_context(MemoryService(self._cfg))
+                service: Service | None = await stack.enter_async_context(MemoryService.holding(self._cfg))
             except DataDirInUse:
+                from memory_agent.client.service import client_of_holder
+
                 service = await client_of_holder(self._cfg, stack)
             except Exception as exc:
                 # Whatever it is, the next look may find it mended; ending here, nobody would ever take over.

@@ -22,7 +22,7 @@ from memory_agent.cli.options import (
     working_settings,
 )
 from memory_agent.cli.output import note
-from memory_agent.data_dir import LocalService
+from memory_agent.data_dir import LocalService, OwnAddress
 from memory_agent.errors import ConfigError, Unavailable
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _serve(cfg: MemoryConfig, log_level: str, *, as_json: bool, insecure_no_auth
         from memory_agent.server.app import create_app
         from memory_agent.server.incoming import is_loopback
         from memory_agent.server.logs import configure_logs
-        from memory_agent.server.run import OwnAddress, print_address
+        from memory_agent.server.run import print_address
         from memory_agent.server.run import serve as run_server
         from memory_agent.server.tracing import configure_tracing
     except ModuleNotFoundError as exc:

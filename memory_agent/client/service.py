@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -13,6 +14,7 @@ from memory_agent.checks import checked_id, is_number, is_whole
 from memory_agent.client.calls import Asked, Asking, documented, many, one, sends, settled, stands_for
 from memory_agent.client.connection import Address, Call, Connection, value_of
 from memory_agent.conversations.people import checked_limit
+from memory_agent.data_dir import LocalService
 from memory_agent.domain import DEFAULT_TENANT, Scope
 from memory_agent.errors import ConfigError, InvalidInput, MemoryAgentError, ServiceError, Unavailable
 from memory_agent.keys import is_proof, new_nonce
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from memory_agent.client.connection import Reply
     from memory_agent.client.memory import MemoryClient
+    from memory_agent.config import MemoryConfig
     from memory_agent.domain import MemoryStatus, RebuildStep, ThreadsPage, UsersPage
     from memory_agent.topics.sweep import SweepReport
 
@@ -284,3 +287,21 @@ async def is_holder(service: ServiceClient, token: str) -> bool:
     except MemoryAgentError:
         return False
     return is_proof(answered.proof, token, nonce)
+
+
+async def client_of_holder(cfg: MemoryConfig, stack: AsyncExitStack) -> ServiceClient | None:
+    """An open client of the service that the holder of the folder runs, closed with `stack`; None if there is none."""
+    left = LocalService.left_in(cfg.data_dir)
+    if left is None or left.db_name != cfg.db_name:
+        return None
+    async with AsyncExitStack() as trying:
+        # A proxy that the environment names is no way to this machine, and must not see the key.
+        client = await trying.enter_async_context(
+            ServiceClient(left.url, api_key=left.api_key, trust_env=False)
+        )
+        # Of another machine or container that shares the folder, the address means nothing here; whoever listens there
+        # must see neither the key nor what is asked. Or the holder is about to leave.
+        if not await is_holder(client, left.api_key):
+            return None
+        stack.push_async_exit(trying.pop_all())
+    return client

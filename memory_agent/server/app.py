@@ -82,7 +82,7 @@ def create_app(
         async with contextlib.AsyncExitStack() as stack:
             opened = service
             if opened is None:
-                opened = await stack.enter_async_context(MemoryService(cfg))
+                opened = await stack.enter_async_context(MemoryService.holding(cfg))
             keys = None if insecure_no_auth or only_own_key else await open_keys(cfg, None, stack)
             own = None if insecure_no_auth else own_key
             hub = EventHub(opened.core.store, most_readers=MOST_READERS)

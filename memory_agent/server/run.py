@@ -14,15 +14,11 @@ import signal
 import socket
 import sys
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 import uvicorn
 
-from memory_agent.clock import SystemClock
-from memory_agent.data_dir import LocalService, say_leaving
-from memory_agent.domain import ALL_TENANTS
+from memory_agent.data_dir import OwnAddress
 from memory_agent.errors import ConfigError
-from memory_agent.keys import MAX_LIMIT, new_key
 from memory_agent.server.incoming import is_loopback
 
 if TYPE_CHECKING:
@@ -199,47 +195,10 @@ def _allow_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-_LARGEST_BODY: Final = 1_000_000_000
 _SHUTDOWN_SECONDS: Final = 3.0
 """That requests of other processes may take once the holder is told to end; they then turn to whoever comes next."""
 _SOON: Final = 5.0
 """Seconds after the start in which the application is made, asked or not: a hook that asks has no time for that."""
-_EVERY_ADDRESS: Final = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - what is listened on, not listening
-
-
-class OwnAddress:
-    """The address at which this process serves the folder it holds, with a key that is in no store and dies with it."""
-
-    def __init__(self, cfg: MemoryConfig) -> None:
-        self._cfg = cfg
-        self.key, self._token = new_key(
-            ALL_TENANTS,
-            label="commands on this machine",
-            # Whoever has it could read the files instead: limits would protect nothing.
-            requests_per_minute=MAX_LIMIT,
-            max_body_bytes=_LARGEST_BODY,
-            now=SystemClock().now(),
-        )
-
-    def leave(self, address: str) -> None:
-        """Write beside the lock that the service listens at `address`. Only while this process holds the folder."""
-        left = LocalService(url=here(address), api_key=self._token, db_name=self._cfg.db_name)
-        left.leave_in(self._cfg.data_dir)
-
-    async def take_away(self) -> None:
-        """Let nobody new in: this process is about to leave the folder."""
-        say_leaving(self._cfg.data_dir)
-
-
-def here(address: str) -> str:
-    """The address by which this machine reaches a service that may listen on all of them.
-
-    >>> here("http://0.0.0.0:8080"), here("http://[::]:8080"), here("http://127.0.0.1:8080")
-    ('http://127.0.0.1:8080', 'http://[::1]:8080', 'http://127.0.0.1:8080')
-    """
-    parts = urlsplit(address)
-    host = _EVERY_ADDRESS.get(parts.hostname or "")
-    return address if host is None else f"{parts.scheme}://{host}:{parts.port}"
 
 
 class _OnDemand:
@@ -285,15 +244,18 @@ class _OnDemand:
 
 
 @contextlib.asynccontextmanager
-async def sharing(service: MemoryService) -> AsyncIterator[None]:
+async def sharing(
+    service: MemoryService, own: OwnAddress | None = None, listening: socket.socket | None = None
+) -> AsyncIterator[None]:
     """Serve an open service, which holds its folder, on a free loopback port as long as the block lasts.
 
-    Nobody but who reads its key beside the lock gets in. Raises ConfigError where nothing can listen on loopback.
+    Nobody but who reads its key beside the lock gets in. Raises ConfigError where nothing can listen on loopback. `own`, `listening`:
+    where others have been told already that it listens.
     """
     # Pages of no origin have anything to ask here, where no person ever made a key.
     changed = {"server_shutdown_seconds": _SHUTDOWN_SECONDS, "server_cors_origins": ()}
     cfg = service.cfg.model_copy(update=changed)
-    own = OwnAddress(cfg)
+    own = own or OwnAddress(cfg)
 
     on_stop: OnStop = []
 
@@ -304,7 +266,7 @@ async def sharing(service: MemoryService) -> AsyncIterator[None]:
 
     on_demand, stop = _OnDemand(application, own.take_away), asyncio.Event()
     server = Server(on_demand, cfg, on_stop=on_stop, on_ready=own.leave)
-    with contextlib.closing(bind("127.0.0.1", 0)) as listening:
+    with contextlib.closing(listening or bind("127.0.0.1", 0)) as listening:
         open_app = asyncio.create_task(on_demand.live(stop), name="memory-agent sharing's application")
         running = asyncio.create_task(server.serve(sockets=[listening]), name="memory-agent sharing")
         try:

@@ -225,7 +225,9 @@ async def lives(cli: CommandLine, service: ServiceProcess) -> None:
     assert cli.json("worker", "--show")["runs"] is True
     assert f"at {left.url}" in cli("serve", "--port", "0", code=1).stderr
     with pytest.raises(DataDirInUse, match=f"ServiceClient at {left.url}"):
-        await MemoryService(MemoryConfig(data_dir=folder)).__aenter__()
+        await MemoryService.holding(MemoryConfig(data_dir=folder)).__aenter__()
+    async with MemoryService(MemoryConfig(data_dir=folder)) as asking:
+        assert (await asking.status()).turns == 4
     parsed = read_token(left.api_key)
     assert parsed is not None
     assert parsed[1] not in service.log.read_text()
