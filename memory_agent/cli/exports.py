@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import glob
+import os
 import sys
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from memory_agent.checks import at_home
 from memory_agent.cli.forget import read_receipts
 from memory_agent.cli.opening import opened, tell_if_idle
 from memory_agent.cli.options import (
@@ -61,6 +64,8 @@ if TYPE_CHECKING:
 
 app = MemoryTyper()
 
+_BACKUP: Final[Any] = typer.Argument(help="A new file, or a folder (with / at its end).", metavar="FILE|DIR/")
+_BACKUP_END: Final = ".backup.gz"
 _FILE: Final[Any] = typer.Argument(help="The file.", metavar="FILE")
 _TARGET: Final[Any] = typer.Argument(
     Path("-"), help="A new file, or - for standard output.", metavar="[FILE]"
@@ -91,20 +96,35 @@ def counting(what: str) -> Callable[[int], None]:
 
 
 @app.command()
-async def backup(where: FolderOptions, file: Path = _FILE) -> int:
+async def backup(
+    where: FolderOptions,
+    file: str = _BACKUP,
+    keep: int | None = option("--keep", "In a folder: delete all but the newest so many.", min=1),
+) -> int:
     """Write everything into one file: turns with what was derived of them, facts with their history, API keys, receipts of forget calls.
 
     Also while a service is using the memory. The file is packed if its name ends in .gz, checksummed, its owner's alone, and there only once it is
-    whole. It restores into SQLite and MongoDB alike, whichever it is of.
+    whole. It restores into SQLite and MongoDB alike, whichever it is of. In a folder the file is named by the time, for cron.
 
     Examples:
         memory-agent backup memory.backup.gz
+        memory-agent backup /backups/ --keep 14
     """
     from memory_agent.exports.run import back_up
 
-    async with _stores(settings(where.data_dir)) as (store, keys):
-        written = await back_up(file, store, keys, now=SystemClock().now(), progress=counting("written"))
-    _tell(written.records, file, as_json=where.as_json)
+    cfg, now, to = settings(where.data_dir), SystemClock().now(), at_home(file)
+    in_folder = file.endswith(("/", os.sep)) or to.is_dir()
+    if keep is not None and not in_folder:
+        raise typer.BadParameter(f"--keep is for a folder, and {file} is a file: write {file}/ for a folder")
+    if in_folder:
+        to.mkdir(mode=0o700, parents=True, exist_ok=True)
+        to /= f"{cfg.db_name}-{now:%Y-%m-%dT%H%M%SZ}{_BACKUP_END}"
+    async with _stores(cfg) as (store, keys):
+        written = await back_up(to, store, keys, now=now, progress=counting("written"))
+    if keep is not None:
+        for old in sorted(to.parent.glob(f"{glob.escape(cfg.db_name)}-*{_BACKUP_END}"))[:-keep]:
+            old.unlink()
+    _tell(written.records, to, as_json=where.as_json)
     if not where.as_json:
         note(
             "It holds everything that was said, and hashes of API keys: keep it where nobody else can read it."

@@ -242,6 +242,15 @@ def test_the_commands(quick: Quick, tmp_path: Path) -> None:
     assert "keep it where nobody else can read it" in said.stderr
     assert (tmp_path / "one.gz").stat().st_mode & 0o777 == 0o600
     assert "is there already" in quick("backup", "one.gz", code=1).stderr
+    assert "--keep is for a folder" in quick("backup", "two.gz", "--keep", "2", code=2).stderr
+    for number in range(3):
+        (quick.folder / "kept").mkdir(exist_ok=True)
+        (quick.folder / "kept" / f"memory_agent-2026-01-0{number + 1}T000000Z.backup.gz").touch()
+    kept = Path(quick.json("backup", "kept/", "--keep", "2")["file"])
+    assert {path.name for path in (quick.folder / "kept").iterdir()} == {
+        kept.name,
+        "memory_agent-2026-01-03T000000Z.backup.gz",
+    }
     assert "isn't empty" in quick("restore", "one.gz", code=1).stderr
     quick.data = tmp_path / "restored"
     found = quick.json("restore", "one.gz")
