@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from memory_agent.domain import Entity, EntityCount, Scope, SearchRow, new_id
 from memory_agent.ports import DocumentStore
 
-from .values import NOW, a_row, a_scope, on_every_server, put_large
+from .values import NOW, a_row, a_scope, an_erasure, on_every_server, put_large, stored
 
 HOUR = timedelta(hours=1)
 SCOPE = a_scope()
@@ -50,6 +50,30 @@ def expected(rows: list[SearchRow]) -> list[EntityCount]:
             if Entity.from_term(term) is not None:
                 found.setdefault(term[1:], []).append(row)
     return [counted(name, len(some), some[0], some[-1]) for name, some in found.items()]
+
+
+async def test_says_what_turns_name_and_keeps_what_was_given(store: DocumentStore) -> None:
+    """Again and again; of unknown turns, another user's and forgotten ones nothing becomes of it."""
+    mia, ada, hhi = (
+        Entity(kind=kind, name=name) for kind, name in (("p", "Mia"), ("b", "Ada $x"), ("i", "HHI"))
+    )
+    given = await stored(store, SCOPE, "with", entities=(mia,))
+    [bare, gone] = await stored(store, SCOPE, "without", "forgotten")
+    [told] = await stored(store, SCOPE, "told at once", entities=(mia, ada), given_entities=())
+    [hers] = await stored(store, EVE, "hers")
+    await store.erase_turns(an_erasure(SCOPE, [gone.id]), now=NOW, limit=10)
+    everyone = [given[0].id, bare.id, gone.id, told.id, hers.id, new_id()]
+    for names in ((mia, ada), (hhi,), ()):
+        await store.name_entities(SCOPE.user_id, dict.fromkeys(everyone, names))
+        turns = await store.list_turns(SCOPE)
+        assert [(turn.content, turn.entities, turn.given_entities) for turn in turns] == [
+            ("with", names, (mia,)),
+            ("without", names, ()),
+            ("told at once", names, ()),
+        ]
+    await store.name_entities(SCOPE.user_id, {})
+    [other] = await store.list_turns(EVE)
+    assert (other.entities, other.given_entities) == ((), None)
 
 
 async def test_counts_entities_by_first_mention(store: DocumentStore) -> None:
