@@ -43,10 +43,13 @@ def test_variables_are_cron_s_or_settings() -> None:
 def test_every_command_exists_with_its_options() -> None:
     commands = [command for line in lines() if (command := command_of(line))]
     assert any("--quiet" in command for command in commands)
-    sweep = typer.main.get_command(app).commands["sweep"]  # type: ignore[attr-defined]
-    known = {option for parameter in sweep.params for option in parameter.opts}
+    ours = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     for command in commands:
-        python, script, *options = shlex.split(command)
-        assert python == f"{INSTALLED}.venv/bin/python"
-        assert (ROOT / script.removeprefix(INSTALLED)).is_file()
-        assert set(options) <= known
+        program, named, *options = shlex.split(command.partition(">")[0])
+        if program == f"{INSTALLED}.venv/bin/python":
+            assert (ROOT / named.removeprefix(INSTALLED)).is_file()
+            named = "sweep"
+        else:
+            assert program == f"{INSTALLED}.venv/bin/memory-agent"
+        known = {option for parameter in ours[named].params for option in parameter.opts}
+        assert {option for option in options if option.startswith("-")} <= known
