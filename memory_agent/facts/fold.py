@@ -168,25 +168,16 @@ def unfinished_generations(changes: Sequence[FactChange]) -> list[str]:
 
 
 def counting(changes: Sequence[FactChange]) -> list[FactChange]:
-    """Those of one thread's changes that count, in the order of the fold."""
-    applied = applied_generations(changes)
-    ranks = {generation: place for place, generation in enumerate(applied)} | {"": len(applied)}
-    best: dict[str, int] = {}
-
-    def rank(change: FactChange) -> int | None:
-        """The lower, the sooner it counts; None: not at all."""
-        if change.kind != "extraction" or change.generation not in ranks:
-            return None
-        return len(ranks) if is_stand_in(change) else ranks[change.generation]
-
-    for change in changes:
-        if (own := rank(change)) is not None:
-            best[change.at] = min(own, best.get(change.at, own))
-    counted = (
-        change
+    """Those of one thread's changes that count, in the order of the fold: at each place those of the newest generation, and edits."""
+    generations = [*applied_generations(changes), ""]
+    ranked = [
+        (len(generations) if is_stand_in(change) else generations.index(change.generation), change)
         for change in changes
-        if change.kind == "edit" or ((own := rank(change)) is not None and own == best[change.at])
-    )
+        if change.kind == "extraction" and change.generation in generations
+    ]
+    best = {change.at: rank for rank, change in sorted(ranked, key=lambda each: -each[0])}
+    counted = [change for rank, change in ranked if rank == best[change.at]]
+    counted += [change for change in changes if change.kind == "edit"]
     return sorted(counted, key=lambda change: (change.at, change.seq))
 
 
