@@ -342,7 +342,7 @@ class MemoryContext(_Rendered):
 
     @property
     def reminder(self) -> str:
-        """A reminder of the assistant's character and the state of the conversation, in at most 200 tokens."""
+        """A reminder of the assistant's character, in at most 200 tokens, and the state of the conversation."""
         return "\n".join(part for part in (self.persona, self.state) if part)
 
 
