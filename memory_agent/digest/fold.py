@@ -180,7 +180,7 @@ MOMENT_TOKENS: Final = 4_000
 """Of the moments that are kept: as many as a compressed context of the default size can show."""
 # What makes a turn worth more of being kept, beside its importance: most questions about a conversation are answered by
 # what people answered each other and said of themselves, little by what an assistant replies at length.
-_ANSWERS, _OF_SELF, _REPLIES = 4.0, 2.0, 1.0
+_ANSWERS, _OF_CODE, _OF_SELF, _REPLIES = 3.0, 5.0, 2.0, 1.0
 _TOKEN_CHARS: Final = 4
 _HEAD_TOKENS: Final = 6
 """Of a line, for who said it and a gap before it."""
@@ -303,7 +303,7 @@ def _moment(turn: Turn, analysis: Analysis, question: str) -> KeyMoment:
     if question and telling < LEAST_TELLING and (len(text) <= SHORT_ANSWER_CHARS or not person):
         text = as_answer(question, text)
     answered = (_ANSWERS if person else _REPLIES) * bool(question)
-    said = answered + _OF_SELF * analysis.tells_of_self + CODE_BONUS * analysis.code
+    said = answered + _OF_SELF * analysis.tells_of_self + _OF_CODE * analysis.code
     counts = said or telling or analysis.score >= MIN_IMPORTANCE
     return KeyMoment(
         turn_id=turn.id,
