@@ -24,7 +24,7 @@ MIRA = Character(name="Mira", personality="patient")
 
 
 def said(text: str, role: str = "user") -> TurnInput:
-    return TurnInput(role=role, content=text)  # type: ignore[arg-type]
+    return TurnInput(role=role, content=text)
 
 
 # --- importance ------------------------------------------------------------------------------------------------

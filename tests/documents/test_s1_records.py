@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from memory_agent import Character, InvalidInput, MemoryAgent, MemoryConfig, MemoryService
+from memory_agent import Character, InvalidInput, MemoryAgent, MemoryConfig, MemoryService, Turn
 from memory_agent.domain import Message
 from memory_agent.models.tokens import best_token_counter
 from memory_agent.testing import HashEmbedder, ScriptedLLM
@@ -310,7 +310,8 @@ def test_tokens_are_counted_as_tiktoken_counts_them() -> None:
 @says("S1", "- Full history always preserved in database", "GET    /api/sessions/{id}/history")
 @says("S1", "- [ ] Database operations", "- [ ] Implement ConversationTurn model")
 async def test_the_whole_history_is_there_word_for_word_after_compressions(long_talk: MemoryAgent) -> None:
-    pages, after = [], 0
+    pages: list[Turn] = []
+    after = 0
     while True:
         page = await long_talk.history(after=after, limit=50)
         pages += page.turns

@@ -94,7 +94,7 @@ async def test_chroma_answers_the_question_about_the_vacation_by_ids_of_mongodb(
             await memory.settle()
     (embedding,) = await shared_embedder.embed(["What did I say about my vacation?"], purpose="query")
     with chroma_server.client() as chroma, MongoClient[dict[str, Any]](mongod.uri) as mongo:
-        found = []
+        found: list[tuple[str, Any]] = []
         for collection in chroma.list_collections():
             if collection.name.startswith(cfg.memory_collection_prefix):
                 results = collection.query(

@@ -60,7 +60,7 @@ TALKS: Final = {
 }
 """What the reader remembers, by user and thread: Ada and the assistant by turns."""
 
-_ID: Final = re.compile(r"\b0189[0-9a-f]{4}-[0-9a-f-]{27}\b|\bID\b")
+_ID: Final = re.compile(r"\b01[0-9a-f]{6}-[0-9a-f-]{27}\b|\bID\b")
 _KEY: Final = re.compile(r"(?<=revoke )[a-z2-7]{16}\b")
 _ENDLESS: Final = re.compile(r"memory-agent (?:serve|worker(?!.*--until-idle))\b(?!.*&$)")
 """Commands that run until they are told to stop."""
