@@ -188,7 +188,7 @@ async def _find(
     question: str,
     scope: Reach,
     top_k: int | None,
-    within: dict[str, str | None],
+    within: dict[str, Any],
     *,
     why: bool,
     every: bool,
