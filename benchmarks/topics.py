@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.measure import print_report, say
 from benchmarks.recall_sets import SetTurn, read_corpora
 from benchmarks.vectors import KeptVectors, KnowingEmbedder, cache_option
-from memory_agent.domain import Turn
+from memory_agent.domain import Topic, Turn
 from memory_agent.models.local.choose import ModelChoiceRequest
 from memory_agent.models.local.embedder import LocalEmbedder
 from memory_agent.text.subjects import everyday_kinds, everyday_sentences, languages_of
@@ -42,19 +42,21 @@ from memory_agent.topics.projection import (
     without_direction,
 )
 from memory_agent.topics.stage import chosen_topics
+from memory_agent.topics.sweep import surely_one
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from memory_agent.domain import Topic
-
     Vectors = dict[str, NDArray[np.float32] | None]
     """By text; None: it says nothing."""
 
 MODEL: Final = "all-MiniLM-L6-v2"
 ARCHIVED_AFTER: Final = 40
+_PIECE: Final = 15
+_LEAST_CUT: Final = 4
+"""Exchanges of a session that is cut in two, at least."""
 WRITTEN: Final = Path(__file__).parent / "data" / "topic_subjects.toml"
 
 
@@ -99,14 +101,7 @@ def _exchanges(turns: Iterable[Said]) -> Iterator[list[Said]]:
 def mixtures_of(file: Path) -> dict[str, list[list[Said]]]:
     """The mixtures of a recall set, by half."""
     name, halves = file.name.partition("-")[0], dict[str, list[list[Said]]]()
-    corpora = [
-        [
-            Said(turn, corpus.name, f"{corpus.name} {turn.session}", 0)
-            for turn in corpus.turns
-            if turn.text.strip()
-        ]
-        for corpus in read_corpora(file)
-    ]
+    corpora = _corpora(file)
     for half, part in (("tuning", range(0, len(corpora), 2)), ("check", range(1, len(corpora), 2))):
         if name.startswith("longmemeval"):
             halves[f"{name} {half}"] = [
@@ -115,6 +110,40 @@ def mixtures_of(file: Path) -> dict[str, list[list[Said]]]:
         else:
             halves[f"{name} {half}"] = [mixed([corpora[i] for i in part], seed=1, sizes=(3, 8))]
     return halves
+
+
+def _corpora(file: Path) -> list[list[Said]]:
+    return [
+        [
+            Said(turn, corpus.name, f"{corpus.name} {turn.session}", 0)
+            for turn in corpus.turns
+            if turn.text.strip()
+        ]
+        for corpus in read_corpora(file)
+    ]
+
+
+def known_subjects(file: Path) -> list[list[tuple[str, list[Said]]]]:
+    """Threads of pieces with the subject of each: sessions, of which every other one is cut in two; BEAM's chats in pieces of 15 exchanges."""
+    chance, corpora = random.Random(0), _corpora(file)
+    threads: list[list[tuple[str, list[Said]]]] = []
+    if file.name.startswith("beam"):
+        pieces = [
+            (turns[0].conversation, list(itertools.chain(*some)))
+            for turns in corpora
+            for some in itertools.zip_longest(*[_exchanges(turns)] * _PIECE, fillvalue=[])
+        ]
+        chance.shuffle(pieces)
+        return [pieces]
+    for turns in corpora[:24]:
+        thread = list[tuple[str, list[Said]]]()
+        for session in itertools.islice(_by_session(turns), 30):
+            exchanges = list(_exchanges(session))
+            at = len(exchanges) // 2 if len(exchanges) >= _LEAST_CUT and chance.random() < 0.5 else 0
+            halves = [exchanges[:at], exchanges[at:]]
+            thread += [(session[0].session, list(itertools.chain(*half))) for half in halves if half]
+        threads.append(thread)
+    return threads
 
 
 def _by_session(turns: Sequence[Said]) -> Iterator[list[Said]]:
@@ -244,6 +273,30 @@ def figures(mixture: Sequence[Said], chosen: Sequence[str | None]) -> dict[str, 
     }
 
 
+def merges(threads: Sequence[Sequence[tuple[str, Sequence[Said]]]], vectors: Vectors) -> dict[str, float]:
+    """Of one sweep of these threads: pairs that it would merge, those that are of one subject, and all that are."""
+    counts = Counter[str]()
+    for thread in threads:
+        topics, subject_of_topic = list[Topic](), dict[str, str]()
+        for number, (name, turns) in enumerate(thread):
+            topic: Topic | None = None
+            for place, said in enumerate(turns):
+                turn = _turn(10_000 * number + place, said.turn)
+                if topic is not None or turn.role == "user":
+                    topic = topic or opened_by(turn, f"{number:04}")
+                    topic = folded(topic, [turn], {turn.id: subject(said.turn, vectors)})
+            if topic is not None:
+                topics.append(topic)
+                subject_of_topic[topic.id] = name
+        pairs = surely_one(topics)
+        counts["named"] += len(pairs)
+        counts["right"] += sum(subject_of_topic[one.id] == subject_of_topic[other.id] for one, other in pairs)
+        counts["pairs"] += sum(
+            count * (count - 1) // 2 for count in Counter(subject_of_topic.values()).values()
+        )
+    return dict(counts)
+
+
 def _mean_share(pairs: Sequence[tuple[str, str]], *, whole: int) -> float:
     """For each turn the share of its topic (`whole` 0) or of its class (1) that has both; the mean of these."""
     both, wholes = Counter(pairs), Counter(pair[whole] for pair in pairs)
@@ -261,7 +314,11 @@ def main() -> None:
     everything = {
         name: each for file in arguments.files for name, each in mixtures_of(file).items()
     } | written()
+    threads = {file.name.partition("-")[0]: known_subjects(file) for file in arguments.files}
     turns = [said.turn for mixtures in everything.values() for mixture in mixtures for said in mixture]
+    turns += [
+        said.turn for many in threads.values() for thread in many for _, piece in thread for said in piece
+    ]
     names = {f"{turn.speaker}:" for turn in turns if turn.speaker}
     everyday = [one for kind in everyday_kinds(tuple(everyday_sentences())) for one in kind]
     texts = [*(turn.embedded for turn in turns), *sorted(names), *everyday]
@@ -271,6 +328,9 @@ def main() -> None:
         each = [figures(mixture, matched(mixture, vectors, MatchSettings())) for mixture in mixtures]
         report[name] = {key: round(float(np.mean([one[key] for one in each])), 3) for key in each[0]}
         say(f"{name:20} {report[name]}")
+    for name, known in threads.items():
+        report[f"{name} merges"] = merges(known, vectors)
+        say(f"{name + ' merges':20} {report[f'{name} merges']}")
     print_report(report)
 
 

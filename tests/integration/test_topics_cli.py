@@ -66,7 +66,7 @@ def conversation() -> list[dict[str, str]]:
 def process(tmp_path_factory: pytest.TempPathFactory) -> CommandLine:
     """A conversation about three things, in a folder that nobody changes; embedding takes time."""
     cli = CommandLine(tmp_path_factory.mktemp("topics"))
-    packing = {"MEMORY_AGENT_MAX_MESSAGES_PER_TOPIC": "5", "MEMORY_AGENT_RECENT_MESSAGE_KEEP": "1"}
+    packing: Any = {"MEMORY_AGENT_MAX_MESSAGES_PER_TOPIC": "5", "MEMORY_AGENT_RECENT_MESSAGE_KEEP": "1"}
     cli("ingest", cli.file(*conversation()), **packing)
     return cli
 
@@ -144,7 +144,7 @@ def test_one_topic_is_shown_with_its_summary_and_every_word(remembered: Quick) -
     messages = remembered.json("topic", "show", bread, "--recent")
     assert messages[0]["role"] == "system"
     # So nothing stands for its first turns.
-    assert messages[0]["content"] == "The conversation so far is about: sourdough bread"
+    assert messages[0]["content"] == "The conversation is about: sourdough bread"
     assert [message["content"] for message in messages if message["role"] == "user"] == SUBJECTS["bread"]
     text = remembered.say(f"topic show {bread} --recent")
     assert all(message["content"] in text for message in messages)
