@@ -145,7 +145,7 @@ class FactChange:
     idempotency_key: str | None = None
 
     def without(self, turn_ids: Collection[str]) -> FactChange:
-        """The change once these turns are gone and its facts stay: nothing in it names or quotes one of them."""
+        """The change once these turns are gone and its facts stay: it neither names nor quotes them."""
         own = self.turn_id in turn_ids
         return replace(
             self,
@@ -192,7 +192,7 @@ class KnownFacts(dict[str, Any]):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FactSource:
-    """Source of a fact: the turn with the quoted span; a person's edit (without a turn), or a turn that is gone."""
+    """Source of a fact: a turn with the quoted span; without one an edit, or a turn that is gone."""
 
     turn_id: str | None
     thread_id: str

@@ -253,7 +253,7 @@ def _apart(record: FactRecord) -> FactRecord:
 
 
 def heads_of(changes: Sequence[FactChange], before: Heads) -> Heads:
-    """The heads of the threads that these are all changes of. `before`: as they were before these were read."""
+    """The heads of the threads that have these changes. `before`: as they were before the reading."""
     heads: Heads = {}
     for change in changes:
         count, last, _ = heads.get(change.thread_id, (0, 0, 0))

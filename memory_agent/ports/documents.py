@@ -473,7 +473,7 @@ class FactStore(Protocol):
         """
 
     async def fact_heads(self, scope: Scope) -> dict[str, tuple[int, int, int]]:
-        """Of each thread in the scope that has changes: how many, the highest `seq`, and how often words were taken out of them.
+        """Of each thread with changes: how many, the highest `seq`, how often words were taken out.
 
         Numbers are given again only after `erase_remains` of a thread of which nothing is left, minutes after its changes went. So
         where all are what they were within these, the changes are the same.

@@ -202,7 +202,7 @@ class Settle(Request):
 
 
 class Sweep(Request):
-    """A sweep of faded topics and old turns, or its dry run. What is null is as the service's settings say."""
+    """A sweep of faded topics and old turns, or its dry run. What is null is as the settings say."""
 
     model_config = example({"dry_run": True, "retention_days": 90})
 

@@ -489,7 +489,7 @@ async def read_all(cursor: Any) -> list[dict[str, Any]]:
 
 
 async def united(*parts: tuple[Any, ...], **options: Any) -> list[list[dict[str, Any]]]:
-    """Results of each part, a collection with the stages of a pipeline: one after the other in this order, all in one command.
+    """Results of each part, a collection with a pipeline's stages: in this order, in one command.
 
     `options`: of the first, such as `hint`.
     """

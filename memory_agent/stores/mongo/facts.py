@@ -65,7 +65,7 @@ class MongoFacts(MongoConnection):
 
     @bounded
     async def _strip_changes(self, user_id: str, turn_ids: Sequence[str]) -> None:
-        """Take these turns, and their words, out of the changes that had them in view. What is known stays."""
+        """Take these turns and their words out of the changes with them in view. What is known stays."""
         seen = {"$in": list(turn_ids)}
         where = {"user_id": user_id, "$or": [{"turns": seen}, {"turn_id": seen}]}
         left: dict[str, FactChange] = {

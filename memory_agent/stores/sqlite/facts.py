@@ -155,7 +155,7 @@ def delete_changes(db: sqlite3.Connection, user_id: str, where: Where, *, by_tur
 
 
 def strip_changes(db: sqlite3.Connection, user_id: str, turn_ids: Sequence[str]) -> None:
-    """Take these turns, and their words, out of the changes that had them in view. What is known stays."""
+    """Take these turns and their words out of the changes with them in view. What is known stays."""
     seen, threads = having_in_view(user_id, turn_ids), set()
     found = db.execute(f"SELECT {CHANGE.columns} FROM fact_events WHERE {seen}", seen.values).fetchall()
     for change in map(CHANGE.read, found):
