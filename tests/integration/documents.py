@@ -19,6 +19,7 @@ NOT_TYPED: Final[dict[str, str]] = {
     r"^(curl -fsSL https://ollama|ollama )|llama_cpp\.server": "another program's; tests/llm starts llama.cpp's server",
     r"hook uninstall claude-code --dry-run": "leaves with 1 where none are; test_hooks takes them out",
     r"python3? -m benchmarks\.": "takes minutes, and data that isn't ours; tests/unit/benchmarks runs their parts",
+    r"^memory-agent topic split ": "undoes a merge; test_topics_cli types it",
     r"embedder export\b": "half a minute; test_embedder_cli runs it",
     r"MODEL=\./minilm-onnx ": "the folder that the export before it makes; test_embedder_cli goes on from there",
     r"--url https://memory\.example\.org --key-file": "an address that is nobody's; test_service_url asks services that run",
@@ -45,6 +46,8 @@ READ_ELSEWHERE: Final[dict[str, str]] = {
     "": "drawings and headers",
     "text": "forms of texts, which no program reads",
     "ini": "units of systemd",
+    "yaml": "rules of Prometheus",
+    "html": "a page of a browser's; documents/test_s1_endpoints.py speaks to the same WebSocket",
     "js": "for mongosh; test_mongo_forgetting asks the same of a real server, test_operations shards one",
 }
 """Languages that nobody types here."""

@@ -196,6 +196,9 @@ BEFORE: dict[str, tuple[str, ...]] = {
     ),
     r"facts (revert|retract) preferences": ("memory-agent facts add preferences.likes jazz",),
     r"session show --user": (SPOKEN,),
+    r"session list -u ada --json": (
+        SPOKEN.replace("salon", "main"),
+    ),  # a sweep before it forgot the old turns
     r"forget --from": ("memory-agent erasures --jsonl > receipts.jsonl",),
     r"keys revoke": ("memory-agent keys create --tenant acme",),
 }
