@@ -246,7 +246,7 @@ class MemoryService(Upkeep):
     ends_quietly = False
     """Whether nobody is to be warned that it was left open."""
     shares = True
-    """Whether other processes may ask this one, and this one another, where the folder of embedded stores is held."""
+    """Whether other processes may ask this one, and it them, where a folder is held."""
     elsewhere: ServiceClient | None = None
     """The process that holds the folder and answers the calls, if it isn't this one."""
 
@@ -775,7 +775,7 @@ async def shared_service(cfg: MemoryConfig, agent: MemoryAgent) -> MemoryService
 
 @contextlib.asynccontextmanager
 async def answering_others(service: MemoryService) -> AsyncIterator[None]:
-    """Let other processes ask for what is in the folder that this one holds. Nothing is loaded before the first one does."""
+    """Let other processes ask the one that holds the folder; nothing is loaded before one does."""
     loop, asked, stop = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
     if any(importlib.util.find_spec(needed) is None for needed in ("fastapi", "uvicorn", "websockets")):
         yield  # without the extra `server`

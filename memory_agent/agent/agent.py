@@ -338,7 +338,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
             await self._service.let_go(self)
 
     async def _reached(self) -> Any:
-        """What answers: this, or a client of the process that holds the folder. Raises NotOpen if this was closed."""
+        """This, or a client of the process that holds the folder. Raises NotOpen if it was closed."""
         if self._alone is not None and self._is_closed:
             raise NotOpen("this MemoryAgent was closed; use it in `async with`, or make another one")
         if self._alone is not None and not self._service.is_open:
@@ -348,7 +348,7 @@ class MemoryAgent(SearchCalls, TopicCalls, FactCalls, SessionCalls):
         there = self._service.elsewhere
         if there is None:
             return self
-        return there.agent(self.scope.tenants_user_id, self.scope.thread_id, tenant=self.scope.tenant)
+        return there.agent(self.scope.tenants_user_id, self.scope.thread_id or "", tenant=self.scope.tenant)
 
     # --- remember --------------------------------------------------------------------------------------------
     async def update_memory(

@@ -174,7 +174,7 @@ Class = TypeVar("Class", bound=type)
 
 
 def reaching(cls: Class) -> Class:
-    """Have every call of an agent's reach its memory first: opened where it is alone, or asked of who holds it."""
+    """Have every call of an agent's reach its memory first: opened if it is alone, or asked elsewhere."""
     for name in [name for name in dir(cls) if not name.startswith("_") and name != "close"]:
         method = getattr(cls, name)
         if inspect.isasyncgenfunction(method):

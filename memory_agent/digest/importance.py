@@ -1,4 +1,4 @@
-"""Importance of one turn by eight factors, each with a weight that a call may change. Pure, by rules."""
+"""Importance of one turn by eight factors, whose weights a call may change. Pure, by rules."""
 
 from __future__ import annotations
 

@@ -334,7 +334,7 @@ async def _memory(api: Api, principal: Principal, session_id: str, user_id: str 
 async def start_session(
     api: OpenApi, principal: Writer, body: StartSession, key: IdempotencyKey = None
 ) -> Response:
-    """Begin a new sitting of a thread, or of a new thread where none is named; the turns that follow belong to it.
+    """Begin a new sitting of a thread, or of a new thread where none is named.
 
     Not needed: without it a session opens with the first turn, and with the first after one closed.
     """

@@ -1,4 +1,4 @@
-"""Files that were lost, emptied, replaced, cut or damaged: it is told at open or at the next write, and nothing is written."""
+"""Files that were lost, replaced, cut or damaged: it is told, and nothing is written."""
 
 from __future__ import annotations
 

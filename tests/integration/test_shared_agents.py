@@ -1,4 +1,4 @@
-"""Agents that are made alone share one service per store, and other processes ask the one that holds the folder."""
+"""Agents made alone share a service per store; other processes ask the one that holds the folder."""
 
 from __future__ import annotations
 

@@ -309,7 +309,7 @@ class SqliteConnection:
         return [_identity(self._path), _identity(f"{self._path}-wal")]
 
     def _check_place(self) -> None:
-        """Raise StoreUnavailable once the file or its log is gone or another one: what is written then is lost with it."""
+        """Raise StoreUnavailable once the file or its log is gone or another: what is written would be lost."""
         if self._files != self._found_files():
             raise StoreUnavailable(
                 f"{self._path} is not where it was: it or its log ({Path(self._path).name}-wal) was removed, moved or"
