@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from memory_agent.facts.documents import FactDocuments
     from memory_agent.ports import DocumentStore, TokenCounter
 
+_MOST_STORED: Final = 50_000
+"""Tokens of moments: a compression is one value of the store."""
 _MANY_TURNS: Final = 500
 """Folded beside the event loop."""
 
@@ -117,7 +119,9 @@ class ConversationReader:
             since = await self._since(scope, last, through)
         turns = [turn for turn in since if through is None or turn.seq <= through]
         analysed = await self._live.analysed(scope, turns)
-        folded = functools.partial(fold, Digest.of(last), analysed, most_tokens=self._most_tokens)
+        folded = functools.partial(
+            fold, Digest.of(last), analysed, most_tokens=min(self._most_tokens, _MOST_STORED)
+        )
         digest = await asyncio.to_thread(folded) if len(analysed) > _MANY_TURNS else folded()
         return digest, [turn for turn, _ in analysed]
 
