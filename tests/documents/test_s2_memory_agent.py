@@ -400,14 +400,17 @@ def test_settings_are_attributes_that_can_be_read_and_assigned() -> None:
 # --- API Reference -------------------------------------------------------------------------------------------
 @says("S2", "memory = MemoryAgent(", better="s2-open")
 def test_the_agent_of_the_document_from_code_without_await(tmp_path: Path) -> None:
+    """The first call opens the memory, which agents of the same settings share."""
+    cfg = MemoryConfig(data_dir=tmp_path)
     with start_blocking_portal() as portal:
-        memory = MemoryAgent(user_id="user_123", thread_id="thread_abc", cfg=MemoryConfig(data_dir=tmp_path))
-        with portal.wrap_async_context_manager(memory):
-            portal.call(memory.update_memory, "I'm John, a developer.", "Hello John!")
-            assert messages(portal.call(memory.fetch_short_term))[1] == {
-                "role": "assistant",
-                "content": "Hello John!",
-            }
+        memory = MemoryAgent(user_id="user_123", thread_id="thread_abc", cfg=cfg)
+        other = MemoryAgent(user_id="user_123", thread_id="thread_abc", cfg=MemoryConfig(data_dir=tmp_path))
+        portal.call(memory.update_memory, "I'm John, a developer.", "Hello John!")
+        answer = {"role": "assistant", "content": "Hello John!"}
+        assert messages(portal.call(memory.fetch_short_term))[1] == answer
+        assert messages(portal.call(other.fetch_short_term))[1] == answer
+        portal.call(memory.close)
+        portal.call(other.close)
 
 
 # --- Best Practices: Fact Extraction -------------------------------------------------------------------------
