@@ -153,7 +153,7 @@ async def open_service(
     cache: Path | None = None,
     **settings: Any,
 ) -> AsyncIterator[MemoryService]:
-    """A service on `sqlite`, or `mongodb` (a fresh server without `uri`); Chroma embedded.
+    """A service on `sqlite`, or `mongodb` (a fresh server without `uri`); with a Chroma if `settings` name one.
 
     Its data is in a fresh folder and goes with the block, or stays in `folder`: opened again there, with other settings or
     the same, a service has what the one before remembered. On MongoDB that takes the same `uri` and `db_name` as well.

@@ -1,6 +1,6 @@
 """How long the calls take as one user's history grows: `python -m benchmarks.speed [--text FILE …] [--turns N …]`.
 
-One user in one thread, Chroma embedded, the real model, on SQLite and on MongoDB. Each size is remembered in a store of its own, weighed
+One user in one thread, no Chroma, the real model, on SQLite and on MongoDB. Each size is remembered in a store of its own, weighed
 on disk once it is closed, and opened again. What the figures are is in docs/benchmarks.md, "Speed". They are printed as JSON, a table on
 standard error; `--against FILE` puts beside each what an earlier `--json FILE` has of the same case, as now ÷ then.
 """

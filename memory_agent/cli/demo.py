@@ -97,6 +97,7 @@ def _embedded(folder: Path) -> MemoryConfig:
         data_dir=folder,
         mongo_uri=None,
         chroma_host=None,
+        chroma_db_dir=None,
         openai_api_key=None,
         openai_base_url=None,
         use_local_embeddings=True,
