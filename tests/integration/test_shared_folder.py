@@ -78,8 +78,8 @@ ingest FILE --thread later --no-wait --json
 rebuild --json
 retry --json
 retry --user me --no-wait
-forget --turn TURN --yes
-forget --thread later --whole-thread --yes --json
+forget --turn TURN --yes --wait
+forget --thread later --whole-thread --yes --wait --json
 sweep --json
 retry --no-wait
 rebuild
