@@ -43,7 +43,8 @@ class FactCalls(ThreadCalls):
         said by then (turns by their timestamp). `recorded_by`: only from what had been recorded by then, the document as it
         was read at that time.
         """
-        whose, times = checked_about(about), checked_times(as_of=as_of, recorded_by=recorded_by)
+        whose = checked_about(about)
+        times: dict[str, Any] = checked_times(as_of=as_of, recorded_by=recorded_by)
         reach, core = self._reach(scope), self._core
         people, pending = await core.facts.people(reach, **times), 0
         if not times:

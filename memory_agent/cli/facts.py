@@ -67,6 +67,7 @@ async def known_facts(agent: Agent, reach: Reach, **which: Any) -> Folded:
     records = await agent.fact_history(scope=reach, **which)
     stated = (record for record in records if record.refused is None and record.op in ("set", "add"))
     names = list(dict.fromkeys(record.subject for record in stated)) or [UNNAMED]
+    people: dict[str, dict[str, Any]]
     people = {names[0]: document} if len(names) == 1 else {name: document.get(name, {}) for name in names}
     return Folded(people=people, records=tuple(records))
 
