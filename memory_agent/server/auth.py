@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 KEY_CACHE_SECONDS: Final = 5.0
 """For so long a revoked key may go on working in a process that knows it."""
 _REMEMBERED_KEYS: Final = 10_000
+_UNKNOWN: Final = "the API key is unknown; copy it whole, from ma_ to its end"
 _WANTED: Final = "send the header 'Authorization: Bearer ma_…' (memory-agent keys create makes a key)"
 
 
@@ -105,12 +106,12 @@ class Authenticator:
             raise AccessDenied(f"no API key was given; {_WANTED}", status=401)
         parsed = read_token(token)
         if parsed is None:
-            raise AccessDenied(f"that is no API key; {_WANTED}", status=401)
+            raise AccessDenied(_UNKNOWN, status=401)
         key_id, secret = parsed
         key = await self._find(key_id)
         # An unknown id takes the same comparison as a wrong secret, and gets the same answer.
         if not matches(key or DUMMY, secret) or key is None:
-            raise AccessDenied("the API key is unknown", status=401)
+            raise AccessDenied(_UNKNOWN, status=401)
         return self._allowed(key)
 
     async def again(self, key_id: str) -> Principal:
@@ -119,7 +120,7 @@ class Authenticator:
             return LOCAL
         key = await self._find(key_id)
         if key is None:
-            raise AccessDenied("the API key is unknown", status=401)
+            raise AccessDenied(_UNKNOWN, status=401)
         return self._allowed(key)
 
     async def keys(self, principal: Principal, *, everybodys: bool) -> list[ApiKey]:

@@ -94,6 +94,9 @@ async def test_wrong_keys_are_refused_and_after_many_of_them_all_are_for_a_while
     async with looking({"data_dir": tmp_path}, server_failed_keys_per_minute=6) as looker:
         answers = [await looker.http.post("sign-in", data={"key": "ma_x"}) for _ in range(3)]
         assert [answer.status_code for answer in answers] == [401, 429, 429]
+        # It says so of the key, and nothing of headers, which nobody at a form has sent.
+        assert "the API key is unknown; copy it whole" in text_of(answers[0].text)
+        assert "Authorization" not in answers[0].text
         assert "ma_x" not in answers[0].text
 
 
