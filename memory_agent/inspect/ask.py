@@ -37,6 +37,7 @@ _WINDOW: Final = {"": None, "yes": True, "no": False}
 _MOST_TOKENS: Final = 200_000
 _SHOWN_CHARS: Final = 100_000
 """Of the prompt; how many more there are is said."""
+_BEST: Final = 5
 _SAID: Final = ("turn %(seq)s", "Signals", "Tokens", "Score", "Confidence", "Why")
 """Texts of each row, which other tables of the templates have as well."""
 
@@ -62,6 +63,7 @@ async def ask(page: Page) -> Response:
         "missing": wanted,
         "presets": [(name, name) for name in get_args(Preset)],
         "prices": [(name, name) for name in get_args(RecallPrice)],
+        "advanced": any(page.asked(f"{name}{which}") for name in (*_OPTIONS, "open") for which in ("", "2")),
     }
     if not question:
         return await page.show("ask.html", **known, context=None, other=None)
@@ -77,6 +79,7 @@ async def ask(page: Page) -> Response:
         settings=settings,
         shown=_SHOWN_CHARS,
         tiers=tiers_of(context),
+        best=[entry for entry in _surest_first(context.ledger) if entry.confidence is not None][:_BEST],
         rows=rows_of(page, context),
         compared=compared(context, others[0]) if others else None,
         other=others[0] if others else None,
@@ -121,6 +124,7 @@ def tiers_of(context: MemoryContext) -> list[TierShare]:
         entries = [entry for entry in context.ledger if entry.tier == tier]
         if not entries:
             continue
+        entries = _surest_first(entries)
         kept = tuple(entry for entry in entries if entry.kept)
         tokens = sum(entry.tokens for entry in kept)
         width = 1000 * max(tokens, 0) / max(context.budget, 1)
@@ -137,6 +141,11 @@ def tiers_of(context: MemoryContext) -> list[TierShare]:
         )
         start += width
     return found
+
+
+def _surest_first(entries: Iterable[LedgerEntry]) -> list[LedgerEntry]:
+    """By confidence; what has none keeps its order."""
+    return sorted(entries, key=lambda entry: entry.confidence or 0.0, reverse=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -17,7 +17,7 @@ from memory_agent.config import setting_rows
 from memory_agent.data_dir import check_memory
 from memory_agent.doctor.examine import BY_HAND, examined, findings_by_kind, open_stores, together
 from memory_agent.errors import MemoryAgentError
-from memory_agent.keys import state_of
+from memory_agent.keys import MAX_LIMIT, state_of
 from memory_agent.wire.problems import problem_for_network
 
 if TYPE_CHECKING:
@@ -140,11 +140,13 @@ async def show(page: Page) -> Response:
     keys = await api.authenticator.keys(page.principal, everybodys=everybodys)
     shown: dict[str, Any] = {}
     if everybodys:
+        settings = sorted(setting_rows(api.cfg), key=lambda row: ORIGINS.index(row["from"]))
         shown = {
             "examination": _doctor(page).last,
             "versions": _versions(),
             "schema": (await api.service.status()).store_schema,
-            "settings": sorted(setting_rows(api.cfg), key=lambda row: ORIGINS.index(row["from"])),
+            "settings": settings,
+            "changed": [row for row in settings if row["from"] != "default"],
         }
     return await page.show(
         "health.html",
@@ -153,6 +155,7 @@ async def show(page: Page) -> Response:
         asks=api.authenticator.asks,
         ready=await api.readiness.look(),
         version=page.request.app.version,
+        unlimited=MAX_LIMIT,
         **shown,
     )
 

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import product
+from math import ceil, log2
+from textwrap import shorten
 from typing import TYPE_CHECKING, Final
+from unicodedata import east_asian_width
 
 import numpy as np
 
@@ -36,15 +40,16 @@ _BOTTOM: Final = 30
 _CURVES: Final = 8
 _DAY: Final = 86_400.0
 _POINTS: Final = 80
-_SPANS: Final = (7, 30, 90, 365, 1_095)
-"""Days to come, of which a plot shows the fewest in which its last topic fades."""
-_BEFORE: Final = 1 / 3
-"""Of the days to come, at least so many that have been are shown; more if the topics were left alone for longer."""
+_MOST_DAYS: Final = 1_095
+"""Before now, and after."""
 _TICK: Final = 130
 """How far apart the days are written at least."""
 _NAMED: Final = 15
 """Of the topics on the map, the largest."""
 _EDGE: Final = 24
+_NAME_LETTERS: Final = 28
+_LETTER: Final = 11.0
+"""Width of a letter and half the height of a line, of the largest letters that a name is written in."""
 _ROUNDS: Final = 30
 LINE: Final = (600, 80)
 """Width and height of the box of a line over time, and of bars."""
@@ -65,15 +70,17 @@ class Plot:
 def decay_plot(topics: Sequence[TopicStats]) -> Plot | None:
     """The priorities of the first of these topics over time, as they were and will be if nobody comes back to them.
 
-    None without topics. Before now a curve begins with the topic's last access.
+    None without topics. Before now a curve begins with the topic's last access. The plot is as long, and as high, as the
+    curves of those that have not faded need.
     """
     shown = topics[:_CURVES]
     if not shown:
         return None
-    ahead = next((span for span in _SPANS if all(_days_left(topic) <= span for topic in shown)), _SPANS[-1])
-    left_alone = max(topic.inactive_seconds for topic in shown) / _DAY
-    start = -min(max(ahead * _BEFORE, 1.05 * left_alone), float(_SPANS[-1]))
-    highest = max(max(topic.importance_score for topic in shown), 2 * FADE_BELOW)
+    standing = [topic for topic in shown if _days_left(topic) > 0] or [shown[0]]
+    ahead = min(ceil(1.1 * max(1.0, *map(_days_left, standing))), _MOST_DAYS)
+    left_alone = max(topic.inactive_seconds for topic in standing) / _DAY
+    start = -min(ceil(max(ahead / 3, 1.05 * left_alone)), _MOST_DAYS)
+    highest = max(2 * FADE_BELOW, *(topic.priority_in(start) for topic in shown))
 
     def x(day: float) -> float:
         return _LEFT + (WIDTH - _LEFT - 8) * (day - start) / (ahead - start)
@@ -90,7 +97,7 @@ def decay_plot(topics: Sequence[TopicStats]) -> Plot | None:
 
     return Plot(
         curves=tuple((topic, curve(topic)) for topic in shown),
-        days=tuple(_ticks([0, ahead, int(start), int(start / 2), ahead // 2], x)),
+        days=tuple(_ticks([0, ahead, start, start // 2, ahead // 2], x)),
         priorities=tuple((y(part * highest), f"{part * highest:.2f}") for part in (0.0, 0.5, 1.0)),
         now=x(0),
         fade=y(FADE_BELOW),
@@ -107,8 +114,9 @@ def _ticks(days: Sequence[int], x: Callable[[float], float]) -> list[tuple[float
 
 
 def _days_left(topic: TopicStats) -> float:
-    """Days until the topic's priority is below that of what may go; at most some, by the last span."""
-    return next((span for span in _SPANS if topic.priority_in(span) < FADE_BELOW), _SPANS[-1])
+    """Days until the topic's priority is below that of what may go; negative once it is."""
+    doublings = log2(max(topic.importance_score, 1e-9) / FADE_BELOW)
+    return topic.half_life_days * doublings - topic.inactive_seconds / _DAY
 
 
 # --- the map -------------------------------------------------------------------------------------------------
@@ -186,6 +194,38 @@ def map_of(topics: Sequence[Topic]) -> TopicMap | None:
         told=told,
         left=len(standing) - len(drawn),
     )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Name:
+    """A topic's name beside its dot; `anchor` as SVG has it."""
+
+    text: str
+    x: float
+    y: float
+    anchor: str
+
+
+def names_of(dots: Sequence[Dot], titles: Mapping[str, str]) -> list[Name]:
+    """The names of the dots, beside each, as far as they lie over nothing else."""
+    names = list[Name]()
+    taken = [(dot.x - dot.radius, dot.x + dot.radius, dot.y - dot.radius, dot.y + dot.radius) for dot in dots]
+    for dot in dots:
+        text = shorten(titles.get(dot.topic.id, ""), _NAME_LETTERS, placeholder=" …")
+        width = sum(_LETTER * (2 if east_asian_width(letter) in "WF" else 1) for letter in text)
+        for rise, side in product((0.0, 1.5 * _LETTER, -1.5 * _LETTER), (1, -1)):
+            x, y = dot.x + side * (dot.radius + 5), dot.y + rise
+            box = (min(x, x + side * width), max(x, x + side * width), y - _LETTER, y + _LETTER)
+            fits = box[0] >= 0 and box[1] <= WIDTH
+            if fits and not any(_over(box, other) for other in taken):
+                names.append(Name(text=text, x=x, y=y, anchor="start" if side > 0 else "end"))
+                taken.append(box)
+                break
+    return names
+
+
+def _over(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
 
 
 def _on_a_plane(vectors: NDArray[np.float32]) -> tuple[NDArray[np.float64], float]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from memory_agent.errors import InvalidInput
 from memory_agent.inspect.page import address
-from memory_agent.inspect.plots import decay_plot, map_of
+from memory_agent.inspect.plots import decay_plot, map_of, names_of
 from memory_agent.topics.index import unmerged
 from memory_agent.topics.stats import UNTITLED
 from memory_agent.topics.sweep import FADE_BELOW
@@ -67,7 +67,9 @@ async def _map(page: Page) -> dict[str, Any]:
         found = [*index.standing(archived=False), *index.standing(archived=True)]
     made = await asyncio.to_thread(map_of, found)
     # What is in memory has no titles.
-    return {"map": made, "titles": await _titles(page, [dot.topic.id for dot in made.dots] if made else ())}
+    dots = made.dots if made else ()
+    titles = await _titles(page, [dot.topic.id for dot in dots])
+    return {"map": made, "titles": titles, "names": names_of(dots, titles)}
 
 
 async def _sweep(page: Page, shown: dict[str, Any]) -> Response:

@@ -69,3 +69,12 @@ if (day) day.addEventListener("input", () => {
   document.querySelector("output[data-day]").textContent = text;
   day.setAttribute("aria-valuetext", text);
 });
+
+// Ctrl+Enter in a question asks it.
+const question = document.querySelector("textarea#q");
+if (question) {
+  document.querySelector("[data-keys]").hidden = false;
+  question.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) question.form.requestSubmit();
+  });
+}

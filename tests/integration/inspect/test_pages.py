@@ -41,7 +41,7 @@ async def looker(tmp_path: Path) -> AsyncIterator[Looker]:
 async def asked(looker: Looker, missing: str, **options: Any) -> str:
     """The answer to why something is in a prompt or not."""
     page = await looker.look(f"{HOME}/ask", q="What shall we cook?", missing=missing, **options)
-    return text_of(page.partition('id="traces"')[2].partition('id="budget"')[0])
+    return text_of(page.partition('id="traces"')[2].partition('id="prompt"')[0])
 
 
 # --- ask -----------------------------------------------------------------------------------------------------
@@ -54,8 +54,16 @@ async def test_the_prompt_is_shown_as_the_agent_gets_it_and_its_tiers_add_up(loo
     for entry in context.ledger:
         assert " ".join(entry.text.split())[:40] in text
         assert entry.reason in text
-    # Without a question the form is shown alone.
-    assert "The budget" not in await looker.look(f"{HOME}/ask")
+    # Without a question the form is shown alone, with links that fill it, its options folded until one is chosen.
+    empty = await looker.look(f"{HOME}/ask")
+    assert "The budget" not in empty
+    examples = re.findall(r'<a href="(\?q=[^"]+)">([^<]+)</a>', empty)
+    assert len(examples) == 3
+    for link, example in examples:
+        filled = await looker.look(f"{HOME}/ask{link}")
+        assert f">{example}</textarea>" in filled
+        assert "<details><summary>Advanced" in filled
+    assert "<details open><summary>Advanced" in await looker.look(f"{HOME}/ask", q="What?", top_k=3)
     # Options that cannot be are refused by name.
     for wrong in (
         {"max_tokens": "many"},
@@ -87,6 +95,35 @@ async def test_it_says_why_something_is_not_in_this_prompt(looker: Looker) -> No
     assert "Nothing that is remembered says this" in await asked(looker, "zeppelin hangar")
     await looker.service.agent("ann", "home").retract_fact("allergies", "walnuts")
     assert "No fact any more: it was withdrawn." in await asked(looker, "walnut allergies")
+
+
+async def test_the_prompt_and_its_five_surest_recollections_come_first_and_all_else_is_folded(
+    looker: Looker,
+) -> None:
+    memory = looker.service.agent("ann", "trip")
+    await memory.add_turns(
+        [{"role": "user", "content": f"Walnut tree {n} is {n} m high."} for n in range(40)]
+    )
+    await memory.settle(60)
+    context = await memory.fetch_memory("How high is walnut tree 7?", window=False)
+    page = await looker.look(f"{ANN}/trip/ask", q="How high is walnut tree 7?", window="no")
+    prompt, best, folded = (page.index(part) for part in ('id="prompt"', 'id="best"', "<summary>The budget"))
+    assert prompt < best < folded
+    surest = sorted(
+        (entry for entry in context.ledger if entry.confidence is not None),
+        key=lambda entry: entry.confidence or 0.0,
+        reverse=True,
+    )
+    assert len(surest) > 5
+    rows = text_of(page[best:folded])
+    places = [rows.index(entry.text) for entry in surest[:5]]
+    assert places == sorted(places)
+    assert page[best:folded].count("<tr>") == 1 + 5
+    # Of the recollections, too, the surest are first.
+    tier = page.partition('id="tier-long_term"')[2].partition("</h3>")[2].partition("</tbody>")[0]
+    sure = [int(number) for number in re.findall(r'data-label="Confidence">(\d+) %', tier)]
+    assert len(sure) > 1
+    assert sure == sorted(sure, reverse=True)
 
 
 async def test_two_prompts_are_compared_item_by_item_be_one_empty_or_its_embedder_down(
@@ -181,8 +218,43 @@ async def test_every_turn_and_session_of_a_long_thread_is_told_once(looker: Look
     )
     page = await looker.look(f"{ANN}/years/conversation")
     links = re.findall(r'<a href="\?after=(\d+)">(\d+) ·', page)
+    # A day leads to its first turn, one that is past them all to the last.
+    for day, first in ((began + timedelta(days=70), 71), (SystemClock().now(), 130), (began, 1)):
+        answer = await looker.http.get(f"{ANN}/years/conversation", params={"on": f"{day:%Y-%m-%d}"})
+        assert answer.headers["Location"].endswith(f"conversation?after={first - 1}")
+    assert "write it like" in await looker.look(f"{ANN}/years/conversation", status=422, on="soon")
     assert links == [(str(number - 1), str(number)) for number in range(31, 131)]
     assert "and 30 more" in text_of(page)
+
+
+async def test_a_conversation_is_searched_and_marks_only_what_is_odd(looker: Looker) -> None:
+    page = await looker.look(f"{HOME}/conversation", find="walnut allergy")
+    assert ALLERGY in text_of(page).partition("The surest first.")[2]
+    (link,) = re.findall(r'href="(\?after=0#turn-1)"', page)
+    assert 'id="turn-1"' in await looker.look(f"{HOME}/conversation{link}")
+    page = await looker.look(f"{HOME}/conversation")
+    assert not {"indexed", "packed", "owed:", "parked"} & set(text_of(page).split())
+    assert "forgotten" not in page
+    memory = looker.service.agent("ann", "home")
+    await memory.forget([turn.id for turn in (await memory.history()).turns[1:3]])
+    assert "2 turns were forgotten here." in text_of(await looker.look(f"{HOME}/conversation"))
+    # The turn beside the gap shows its neighbours.
+    text = text_of(await looker.look(f"{HOME}/turns/4"))
+    places = [text.index(said) for said in (ALLERGY, "Pasta with sage butter", "alert(1)", "That looks odd.")]
+    assert places == sorted(places)
+    assert "My name is Ann" not in text
+
+
+async def test_a_users_page_has_the_newest_facts_the_latest_topics_and_the_last_turns(looker: Looker) -> None:
+    await looker.service.agent("ann", "home").set_fact("city", "Delft")
+    page = await looker.look(ANN)
+    facts, topics, turns = (page.index(f'id="{part}"') for part in ("facts", "topics", "turns"))
+    assert "Delft" in text_of(page[facts:topics]).partition("walnuts")[0]
+    (topic, *_) = await looker.service.agent("ann", "home").topics()
+    assert topic.topic_title in text_of(page[topics:turns])
+    assert "Nice to meet you, Ann." in text_of(page[turns:])
+    for link in re.findall(r'href="[./]*(of/[^"]+/(?:facts|topics|turns)/?[^"]*)"', page):
+        await looker.look(html.unescape(link))
 
 
 async def test_parked_turns_show_their_error_and_are_tried_again(looker: Looker) -> None:

@@ -8,6 +8,7 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,8 @@ async def test_topics_are_listed_with_their_curves_and_lie_on_a_map(looker: Look
     assert page.count('<path class="l') == len(topics) == 3
     on_map = await looker.look(TOPICS, view="map")
     assert on_map.count("<circle") == len(topics)
+    # Those that lie apart have their names beside them.
+    assert on_map.count('<text class="name"') >= 2
     assert "<script>alert" not in page + on_map
     assert "view" in await looker.look(TOPICS, status=422, view="globe")
     await looker.look(f"{TOPICS}/{topics[0].topic_id[:-1]}x", status=404)
@@ -70,6 +73,11 @@ async def test_topics_are_listed_with_their_curves_and_lie_on_a_map(looker: Look
     assert points[-1][1] == pytest.approx(low + (high - low) * will_be / 0.5, abs=0.1)
     assert will_be < 0.05
     assert decay_plot([]) is None
+    # The plot is as long as the curves of those that have not faded need, however long ago another one did.
+    old = replace(topic, inactive_seconds=400 * 86_400.0)
+    longer = decay_plot([topic, old])
+    assert longer is not None
+    assert longer.days == plot.days
 
 
 async def test_a_topic_is_merged_split_off_tagged_archived_and_restored(looker: Looker) -> None:

@@ -86,7 +86,7 @@ async def test_a_key_sees_the_work_of_its_tenant_or_of_its_user_and_one_for_all_
     ):
         await looker.look(path, status=403)
     await looker.sign_in("acme", user_id="eve")
-    assert "Nothing is parked." in await looker.look("of/acme/work")
+    assert "All caught up" in await looker.look("of/acme/work")
     await looker.sign_in(ALL_TENANTS)
     page = await looker.look(EVERYBODYS)
     assert {"default / ann / home", "acme / bob / home"} <= set(
@@ -147,7 +147,7 @@ async def test_a_live_page_tells_what_changes_and_ends_with_the_login(looker: Lo
     async with live(looker) as lines:
         await until(lines, "1 turn is parked")
         await looker.send(f"{OURS}/retry", csrf=word)
-        await until(lines, "Nothing is parked.")
+        await until(lines, "<dt>Parked</dt><dd>0</dd>")
         await looker.send("sign-out", csrf=word)
         await until(lines, "event: end")
         assert [line async for line in lines] == ["data: ", ""]
@@ -247,7 +247,7 @@ def test_every_name_that_these_pages_tell_is_in_each_catalogue() -> None:
 # --- keys and health -----------------------------------------------------------------------------------------
 async def test_keys_settings_and_the_doctor_are_shown_to_whom_they_concern(looker: Looker) -> None:
     token = await looker.sign_in(label="<i>shop</i>")
-    other = await looker.server.key("acme", label="acme's")
+    other = await looker.server.key("acme", label="acme's", requests_per_minute=10**12)
     page = await looker.look("of/default/health")
     key_id, secret = read_token(token) or ("", "")
     assert key_id in page
@@ -260,10 +260,14 @@ async def test_keys_settings_and_the_doctor_are_shown_to_whom_they_concern(looke
     await looker.sign_in(ALL_TENANTS)
     text = text_of(await looker.look("health"))
     assert "acme's" in text
+    assert "read and write, unlimited requests" in text
     assert not any(secret in text for secret in (token, other))
     # An operator sees settings with their origins, and lets the doctor look.
     await looker.sign_in(ALL_TENANTS)
-    text = text_of(await looker.look("health"))
+    changed = text_of(await looker.look("health"))
+    assert f"data_dir {looker.service.cfg.data_dir} argument" in changed
+    assert "service_url" not in changed
+    text = text_of(await looker.look("health", settings="all"))
     assert f"data_dir {looker.service.cfg.data_dir} argument" in text
     assert "top_k_memories 7 environment" in text
     assert "service_url – default" in text
