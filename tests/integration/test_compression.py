@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -234,6 +235,11 @@ async def test_a_forgotten_turn_is_in_no_compression(memory: MemoryAgent, servic
     assert [event.through for event in await memory.compressions()] == [50]
     for context in (await memory.session_context(), await memory.fetch_memory("What is sold?")):
         assert "Quaggawagon" not in str(context)
+    async with asyncio.timeout(
+        60
+    ):  # after the last look, which is soon embedded, a compression may be due again
+        while service.cfg.embedded and (await memory.status()).erasures:
+            await asyncio.sleep(0.05)
     await memory.settle(timeout=60)
     assert await remains(service, "Quaggawagon") == []
     assert await remains(service, "Zebulonia") == []
