@@ -11,12 +11,15 @@ import asyncio
 from collections import Counter
 from pathlib import Path
 
-from memory_agent.cli.opening import opened
+from memory_agent import MemoryConfig, MemoryService
+from memory_agent.topics.sweep import SweepAction
 
 
 async def main(days: float, *, forget_facts: bool, yes: bool, folder: Path | None) -> None:
-    async with opened(folder) as service:
-        planned, done = [], []
+    cfg = MemoryConfig() if folder is None else MemoryConfig(data_dir=folder)
+    planned: list[SweepAction] = []
+    done: list[SweepAction] = []
+    async with MemoryService(cfg) as service:
         await service.sweep(dry_run=True, retention_days=days, forget_facts=forget_facts, each=planned.append)
         print(f"older than {days:g} days:", told(planned))
         if not yes:
@@ -30,7 +33,7 @@ async def main(days: float, *, forget_facts: bool, yes: bool, folder: Path | Non
             print(f"{user.user_id}: {user.turns} turns, facts {dict(facts)}")
 
 
-def told(actions) -> str:
+def told(actions: list[SweepAction]) -> str:
     """How many turns of which thread, and how many faded topics, for a sweep takes care of those as well."""
     turns = Counter((action.user_id, action.thread_id) for action in actions if action.deed == "forget")
     lines = [f"{count} turns of {user}, {thread}" for (user, thread), count in sorted(turns.items())]
