@@ -71,7 +71,7 @@ class LocalService:
 
 
 class OwnAddress:
-    """The address at which this process serves the folder it holds, with a key that is in no store and dies with it."""
+    """Where this process serves the folder it holds, with a key that dies with it."""
 
     def __init__(self, cfg: MemoryConfig) -> None:
         self._cfg = cfg
@@ -85,7 +85,7 @@ class OwnAddress:
         )
 
     def leave(self, address: str) -> None:
-        """Write beside the lock that the service listens at `address`. Only while this process holds the folder."""
+        """Write the service's address beside the lock. Only while this process holds the folder."""
         left = LocalService(url=here(address), api_key=self._token, db_name=self._cfg.db_name)
         left.leave_in(self._cfg.data_dir)
 

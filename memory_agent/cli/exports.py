@@ -248,7 +248,7 @@ async def import_(
     no_wait: bool = flag("--no-wait", "Leave when stored; a worker does the rest later."),
     patience: float = PATIENCE,
 ) -> int:
-    """Import conversations of other programs, or an export of a memory, and wait until they are searchable.
+    """Import conversations of other programs, or an export of a memory, until they are searchable.
 
     Of ChatGPT, Claude, Gemini and mem0, and lists of messages; ZIPs as they were downloaded will do, and their shards.
     Each conversation becomes a thread of --user. To import again, also a newer export, adds what is new.
@@ -304,7 +304,10 @@ def _is_export(path: Path) -> bool:
 
 
 async def _settled(service: Service, of: Scope | None, patience: float, *, show: bool) -> MemoryStatus | None:
-    """Wait for all work on the scope's turns (None: anybody's); how it stands if a part stays down, None if all is done."""
+    """Wait for all work on the scope's turns (None: anybody's).
+
+    Returns how it stands if a part stays down, None if all is done.
+    """
     await tell_if_idle(service)
 
     async def settle(moved: Callable[..., None]) -> None:

@@ -232,7 +232,10 @@ async def settled(
 
 
 async def _down(service: Service, status: MemoryStatus) -> list[Outage]:
-    """The parts that stages wait for now, as the worker there says: an outage is kept until somebody has done the work."""
+    """The parts that stages wait for now.
+
+    As the worker there says: an outage is kept until somebody has done the work.
+    """
     outages = [outage for outage in status.outages if outage.stage != VECTORS]
     if not outages:
         return []

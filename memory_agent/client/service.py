@@ -290,7 +290,7 @@ async def is_holder(service: ServiceClient, token: str) -> bool:
 
 
 async def client_of_holder(cfg: MemoryConfig, stack: AsyncExitStack) -> ServiceClient | None:
-    """An open client of the service that the holder of the folder runs, closed with `stack`; None if there is none."""
+    """A client of the service that the folder's holder runs, closed with `stack`; None without one."""
     left = LocalService.left_in(cfg.data_dir)
     if left is None or left.db_name != cfg.db_name:
         return None

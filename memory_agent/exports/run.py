@@ -97,7 +97,10 @@ class _Thread:
         self._keys: list[SpentKey] = []
 
     def heed(self, receipts: Sequence[ErasureReceipt]) -> None:
-        """Leave out what these are of. Where more came since some turns were let through, all that tells of several is made anew."""
+        """Leave out what these are of.
+
+        Where more came since some turns were let through, all that tells of several is made anew.
+        """
         self._late |= self._heeded not in (-1, len(receipts))
         self._heeded = len(receipts)
         self._users = max((receipt.before_id for receipt in receipts if receipt.thread is None), default="")
@@ -177,7 +180,7 @@ class _Thread:
         return True
 
     def _topic(self, topic: Topic) -> Topic | None:
-        """The topic, without what was derived of turns that are gone: it is made anew of the others, if there are any."""
+        """The topic without what was derived of turns that are gone; None if no turn is left."""
         ids = {topic.id, *topic.absorbed, *topic.parted}
         if not self._late and self._topics.isdisjoint(ids):
             return topic
@@ -322,7 +325,7 @@ _AT_ONCE: Final = 500
 
 @dataclass(kw_only=True, slots=True)
 class Importer:
-    """Takes records in, some hundred at a time, without what was `forgotten`. `new`: turns that were not there before."""
+    """Takes records in, some hundred at a time, without what was `forgotten`. `new`: new turns."""
 
     store: DocumentStore
     keys: KeyStore | None

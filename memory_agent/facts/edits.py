@@ -243,7 +243,7 @@ def _is_about(step: Step, event: FactEvent) -> bool:
 
 
 def _place_before_last(steps: Sequence[Step], folded: Folded, about: FactEvent) -> Place:
-    """The place before the last event of that path which brought anything about; what only said it again is none."""
+    """The place before the last event of that path that changed anything."""
     records = {record.id for record in folded.records}
     before = outside = _BEFORE_EVERYTHING
     met = False

@@ -74,7 +74,7 @@ async def somebody(page: Page) -> Response:
 
 
 async def _lately(page: Page, threads: Sequence[ThreadSummary]) -> dict[str, Any]:
-    """The newest facts of the user, the topics last come back to, and the last turns of the thread last active."""
+    """The user's newest facts and topics, and the last turns of the thread last active."""
     scope, store = page.user_scope, page.store
     active = [(thread.last_activity, thread.thread_id) for thread in threads if thread.last_activity]
     folded, heads = await asyncio.gather(page.api.service.core.facts.known(scope), store.topic_heads(scope))
@@ -231,7 +231,7 @@ async def _found(agent: MemoryAgent, wanted: str) -> list[Recollection]:
 
 
 async def _last_before(page: Page, time: datetime) -> int:
-    """The number of the turn after which those of that time on begin, at most the last but one; a dozen looks for thousands."""
+    """The number of the turn after which those of that time on begin, at most the last but one."""
     agent, low = page.agent, 0
     last = high = (await page.store.thread_head(agent.scope)).last_seq
     while low < high:

@@ -252,7 +252,7 @@ class WorkStore(Protocol):
         """
 
     async def bring_back(self, *, now: datetime, beyond: datetime) -> int:
-        """What is due beyond that time (turns, erasures) is due at `now`, and leases that run beyond it have run out. How many.
+        """Turns and erasures due beyond that time are due at `now`; leases beyond it have run out. How many.
 
         Where `beyond` is later than anything that is put off, a clock that was ahead has set them. Outages stay.
         """

@@ -34,7 +34,7 @@ def method_of(scope: Scope) -> str:
 
 
 def route_of(scope: Scope) -> str:
-    """The template of the request's route, such as /api/sessions/{session_id}, also where it failed before that was looked for."""
+    """The template of the request's route, such as /api/sessions/{session_id}, also if it failed before."""
     route = scope.get("route")
     if route is None and "app" in scope:
         routes = scope["app"].router.routes

@@ -299,7 +299,7 @@ def everyday_sentences() -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def everyday_kinds(languages: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """The everyday sentences of these languages, kind by kind: statements, and where a language has them, requests."""
+    """Everyday sentences of these languages by kind: statements, and requests where a language has them."""
     requests = {
         each.name: tuple(table(each.name, "words").value("everyday_requests").strip().splitlines())
         for each in languages_with("words", "everyday_requests")

@@ -367,7 +367,7 @@ def _stem_by_script(word: str, language: str) -> str:
 
 
 def normalized(text: str) -> str:
-    """`text` in Unicode's form NFKC, of the accents on one letter the first 30, without the two letters that stand for a sentence (ﷺ)."""
+    """`text` in Unicode's form NFKC, with at most 30 accents a letter and no letter for a sentence (ﷺ)."""
     return unicodedata.normalize("NFKC", text if text.isascii() else _MARKS.sub("", text))
 
 
@@ -435,7 +435,7 @@ def _joined(text: str, language: str) -> Iterator[str]:
 
 
 def count_terms(text: str, language: str = "english") -> dict[str, int]:
-    """Term frequencies of `text`, of the first 10,000 different ones; empty for a text without any terms (punctuation, stop words, emoji).
+    """Term frequencies of `text`, of the first 10,000 different ones; empty for stop words and emoji.
 
     >>> count_terms("Hiking! I hiked in the Alps.")
     {'hike': 2, 'alp': 1}

@@ -228,7 +228,7 @@ class TopicReader:
         return [{"role": "system", "content": said}, *map(_message, shown)]
 
     def _last_that_fit(self, turns: Sequence[Turn], room: int) -> list[Turn]:
-        """The last of the turns that have `room` tokens at most as messages; of a longer last one the beginning."""
+        """The last turns that fit in `room` tokens as messages; of a longer last one the beginning."""
         fit = list[Turn]()
         for turn in reversed(turns):
             left = room - _MESSAGE_TOKENS

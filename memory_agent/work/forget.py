@@ -72,7 +72,10 @@ def _copying(user_id: str) -> str:
 
 @contextlib.asynccontextmanager
 async def copying(store: DocumentStore, user_id: str, clock: Clock) -> AsyncIterator[None]:
-    """While copies of a user's turns are written. Whoever reads the receipts within sees those of all forget calls that won't wait for its end."""
+    """Hold while copies of a user's turns are written.
+
+    Whoever reads the receipts within sees those of all forget calls that won't wait for its end.
+    """
     name, holder = _copying(user_id), new_id()
     while True:
         now = clock.now()
@@ -86,7 +89,7 @@ async def copying(store: DocumentStore, user_id: str, clock: Clock) -> AsyncIter
 
 
 async def _copied(store: DocumentStore, user_id: str, clock: Clock) -> None:
-    """Wait until the copies of the user that are being written are: they may be of what a receipt tells of that is new."""
+    """Wait until copies of the user that are being written are: they may be of what a new receipt is of."""
     first = await store.load_lease(_copying(user_id))
     now = first
     while first and now and now.holder == first.holder and now.until > clock.now():
@@ -95,7 +98,7 @@ async def _copied(store: DocumentStore, user_id: str, clock: Clock) -> None:
 
 
 def _is_in_hand(erasure: Erasure, leases: Iterable[Lease]) -> bool:
-    """True if whoever has one of the leases may have read the user's turns before the first pass was through."""
+    """True if a holder of one of the leases may have read the user's turns before the first pass."""
     return any(
         lease.since <= erasure.due_at and _of_user(lease.name) in (None, erasure.scope.user_id)
         for lease in leases

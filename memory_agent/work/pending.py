@@ -1,4 +1,4 @@
-"""Pending work in words: which threads a stage waits in, and for what, for whoever has waited long enough."""
+"""Pending work in words: which threads a stage waits in, and for what."""
 
 from __future__ import annotations
 

@@ -333,7 +333,7 @@ def test_what_is_imported_loads_nothing_heavy_and_a_client_nothing_of_the_servic
 # --- docstrings and lengths ----------------------------------------------------------------------------------
 
 LONGEST_FIRST_LINE = 100
-LONG_FIRST_LINES = 928
+LONG_FIRST_LINES = 920
 """How many docstrings of the package begin with a longer line. The number only falls; at 0 this becomes a plain rule."""
 
 
