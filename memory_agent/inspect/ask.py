@@ -63,7 +63,6 @@ async def ask(page: Page) -> Response:
         "missing": wanted,
         "presets": [(name, name) for name in get_args(Preset)],
         "prices": [(name, name) for name in get_args(RecallPrice)],
-        "advanced": any(page.asked(f"{name}{which}") for name in (*_OPTIONS, "open") for which in ("", "2")),
     }
     if not question:
         return await page.show("ask.html", **known, context=None, other=None)

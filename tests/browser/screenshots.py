@@ -43,11 +43,11 @@ LATELY: Final = (
 """Of a thread that two people share: days ago, who, what."""
 TALK: Final = f"{ANN}/talk"
 PICTURES: Final = {
-    "inspect-ask": (f"{HOME}/ask?q=What+shall+we+cook+on+Friday%3F&missing=walnut+allergy&max_tokens=110&max_tokens2=400", "light", 1000, 1560),
-    "inspect-ask-dark": (f"{HOME}/ask?q=What+shall+we+cook+on+Friday%3F&missing=walnut+allergy&max_tokens=110", "dark", 360, 1000),
+    "inspect-ask": (f"{HOME}/ask?q=What+shall+we+cook+on+Friday%3F&missing=walnut+allergy&max_tokens=110&max_tokens2=400", "light", 1000, 1440),
+    "inspect-ask-dark": (f"{HOME}/ask?q=What+shall+we+cook+on+Friday%3F&missing=walnut+allergy&max_tokens=110", "dark", 360, 1300),
     "inspect-conversation": (f"{HOME}/conversation", "light", 1000, 900),
     "inspect-turn": (f"{HOME}/turns/7", "light", 1000, 620),
-    "inspect-user": (f"{ANN}?forget=1", "light", 1000, 740),
+    "inspect-user": (ANN, "light", 1000, 960),
     "inspect-facts": (f"{TALK}/facts", "light", 1000, 1080),
     "inspect-fact": (f"{TALK}/facts?path=occupation&about=Ann", "light", 1000, 900),
     "inspect-topics": (f"{TALK}/topics", "light", 1000, 900),
@@ -55,7 +55,7 @@ PICTURES: Final = {
     "inspect-map": (f"{TALK}/topics?view=map", "light", 1000, 900),
     "inspect-work": ("work", "light", 1000, 1300),
     "inspect-work-dark": ("of/default/work", "dark", 360, 1000),
-    "inspect-health": ("health", "light", 1000, 1180),
+    "inspect-health": ("health", "light", 1000, 1120),
 }  # fmt: skip
 """Address, colours, width and height of each."""
 FOR_ALL: Final = ("inspect-work", "inspect-health")

@@ -54,7 +54,7 @@ async def test_the_prompt_is_shown_as_the_agent_gets_it_and_its_tiers_add_up(loo
     for entry in context.ledger:
         assert " ".join(entry.text.split())[:40] in text
         assert entry.reason in text
-    # Without a question the form is shown alone, with links that fill it, its options folded until one is chosen.
+    # Without a question the form is shown alone, with links that fill it, its options folded.
     empty = await looker.look(f"{HOME}/ask")
     assert "The budget" not in empty
     examples = re.findall(r'<a href="(\?q=[^"]+)">([^<]+)</a>', empty)
@@ -63,7 +63,8 @@ async def test_the_prompt_is_shown_as_the_agent_gets_it_and_its_tiers_add_up(loo
         filled = await looker.look(f"{HOME}/ask{link}")
         assert f">{example}</textarea>" in filled
         assert "<details><summary>Advanced" in filled
-    assert "<details open><summary>Advanced" in await looker.look(f"{HOME}/ask", q="What?", top_k=3)
+    text = text_of(await looker.look(f"{HOME}/ask", q="What?", top_k=3))
+    assert "Advanced balanced, at most 4,000 tokens, at most 3 recollections" in text
     # Options that cannot be are refused by name.
     for wrong in (
         {"max_tokens": "many"},
