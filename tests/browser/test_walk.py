@@ -151,7 +151,7 @@ async def test_by_keyboard_alone_somebody_comes_from_page_to_page_and_back(walk:
     await page.keyboard.press("Enter")
     await tab_to(walk, "Compare with a second prompt")
     await page.keyboard.press("Enter")
-    for _ in range(4):  # to the reach of the second prompt
+    for _ in range(6):  # to the reach of the second prompt
         await page.keyboard.press("Tab")
     await page.keyboard.press("End")
     await tab_to(walk, "Show the prompt")
@@ -238,7 +238,7 @@ async def test_a_hidden_live_page_whose_login_ended_goes_to_the_form_when_it_is_
 @pytest.mark.parametrize(
     "walk", [{}, {"java_script_enabled": False}], indirect=True, ids=["", "without-javascript"]
 )
-async def test_somebody_looks_back_corrects_a_fact_undoes_it_and_extracts_them_anew(walk: Walk) -> None:
+async def test_somebody_looks_back_corrects_a_fact_and_undoes_it(walk: Walk) -> None:
     """With the slider by keyboard alone."""
     await tell_of_years(walk)
     await walk.sign_in()
@@ -261,10 +261,6 @@ async def test_somebody_looks_back_corrects_a_fact_undoes_it_and_extracts_them_a
     assert "pilot" in await page.locator("ul.plain").first.inner_text()
     await page.get_by_role("button", name="Back to this").last.click()
     assert "nurse" in await page.locator("ul.plain").first.inner_text()
-    await page.get_by_role("link", name="All facts").click()
-    await page.get_by_text("Extract the facts of this thread anew").click()
-    await page.get_by_role("button", name="Propose").click()
-    assert "Nothing would change" in await page.locator("main").inner_text()
 
 
 @pytest.mark.nightly

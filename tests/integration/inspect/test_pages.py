@@ -378,6 +378,7 @@ async def test_pages_are_in_the_language_that_the_browser_asks_for_or_that_was_c
     assert "스레드" in korean.text
     await looker.look(ANN, lang="ko")
     assert "대화" in await looker.look(f"{HOME}/conversation")
+    assert "알 수 없는 API 키" in (await looker.send("sign-in", key="ma_x")).text
     small = await looker.look(
         f"{HOME}/ask", q="What shall we cook?", missing="walnut allergy", max_tokens=110
     )
