@@ -49,7 +49,7 @@ ACROSS: Final = {
         "test_lists_by_number_by_id_and_within_limits",
         "test_no_user_sees_anothers_turns",
         "test_a_thread_sees_no_other_thread",
-        "test_nobody_replaces_or_deletes_anothers_turn",
+        "test_nobody_deletes_or_clears_anothers_turn",
     ),
     "deletion": (
         "test_forgets_texts_in_segments",

@@ -100,7 +100,7 @@ async def test_keys_are_managed_while_a_service_holds_the_folder(
     cli.data = embedded_settings["data_dir"]
     cfg = MemoryConfig(**embedded_settings)
     async with MemoryService(cfg, embedder=shared_embedder), AsyncExitStack() as stack:
-        assert "in use" in (await asyncio.to_thread(cli, "status", code=1)).stderr
+        await asyncio.to_thread(cli, "status")  # which the service answers
         keys = await open_keys(cfg, None, stack)
         assert list(await keys.list()) == []
         made = await asyncio.to_thread(cli, *ACME)

@@ -153,7 +153,9 @@ async def test_a_key_of_one_user_works_for_that_user_and_is_refused_for_another(
             answer = await send(rest, headers, method="GET", url=f"/api/sessions/{session}{part}")
             assert answer.status_code == status, (user, part)
             # a conversation that short has no summary
-            assert ("Rufus" in answer.text) == (user == "ann" and part in {"/context", "/history"})
+            assert ("Rufus" in answer.text) == (
+                user == "ann" and part in {"/context", "/history", "/summary"}
+            )
 
 
 # --- how much ------------------------------------------------------------------------------------------------

@@ -71,6 +71,13 @@ async def test_settling_in_vain(tmp_path: Path) -> None:
 NAMES = ("a/b", "100%", "%2F", "..", ".", "a b+c", "ünï 🦙", "?#&=;", "\\", "'\"<>", "current", "x" * 512)
 
 
+@shows("extract_facts")
+async def test_facts_of_a_text_are_shown_and_nothing_is_stored(rest: Rest) -> None:
+    noted = await rest.post("facts/extract", {"text": "User: I'm John, a developer"})
+    assert noted["facts"] == {"name": "John", "occupation": "developer"}
+    assert (await rest.get("turns"))["items"] == []
+
+
 @shows("forget_user")
 async def test_ids_may_hold_any_visible_character(tmp_path: Path) -> None:
     """In the path of a thread, as the user's and as the thread's, each id is one memory of its own."""
