@@ -235,7 +235,7 @@ async def test_a_context_that_is_said_back_adds_no_facts(
         await memory.settle(timeout=60)
         await memory.compress()
         records = [record.id for record in await standing(memory)]
-        assert len(records) == 4  # with a note of what Mia plays
+        assert len(records) == 3
         for number in range(3):
             question = f"What should I do on day {number}?"
             context = await memory.session_context() if compressed else await memory.fetch_memory(question)

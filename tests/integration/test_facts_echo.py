@@ -99,7 +99,7 @@ async def test_facts_do_not_feed_on_themselves(
     await memory.settle(timeout=60)
     await memory.set_fact("dog.tricks", "fetch the newspaper every morning")
     before, records = await memory.fetch_facts(), await standing(memory)
-    assert len(records) == 5  # with a note of what Mia plays
+    assert len(records) == 4
     await loop(memory, ECHOES[echo])
     assert await memory.fetch_facts() == before
     assert [record.id for record in await standing(memory)] == [record.id for record in records]
