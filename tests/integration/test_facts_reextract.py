@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -88,6 +89,9 @@ async def told(settings: dict[str, Any], llm: Model, *texts: str) -> AsyncIterat
 async def state(memory: MemoryAgent) -> tuple[Any, ...]:
     """All that can be read of the thread's facts."""
     store = memory._service.core.store
+    async with asyncio.timeout(60):  # embedded the last look of an erasure is soon, and empties it as well
+        while memory._service.cfg.embedded and (await memory.status()).erasures:
+            await asyncio.sleep(0.05)
     await memory._service.core.facts.save(memory.scope)  # forgetting empties it, until the next change
     assert (await store.load_facts(memory.scope)).facts == await memory.fetch_facts()
     return await memory.fetch_facts(), await standing(memory)
