@@ -144,7 +144,7 @@ class Marker:
 def _lost(path: str, mark: Mark, what: str) -> StoreError:
     at = datetime.fromtimestamp(mark.at, UTC)
     return StoreError(
-        f"{path} {what}: at {at:%Y-%m-%d %H:%M:%S} UTC it was a memory that others had been told of ({mark_of(path).name} says"
+        f"{path} {what}: at {at:%Y-%m-%d %H:%M:%S} UTC a memory existed here ({mark_of(path).name} says"
         f" so). Nothing was written. Put the file back, or restore a backup into another folder; to go on with what is there now, delete {mark_of(path)}"
     )
 
