@@ -49,7 +49,7 @@ async def test_a_missing_and_an_emptied_file_are_noticed(tmp_path: Path) -> None
     whole = file.read_bytes()
     file.unlink()
     await refused(
-        tmp_path, r"sqlite3 is missing: at .* UTC it was a memory.*restore a backup.*delete .*\.mark"
+        tmp_path, r"sqlite3 is missing: at .* UTC a memory existed here.*restore a backup.*delete .*\.mark"
     )
     file.write_bytes(b"")
     await refused(tmp_path, r"sqlite3 is empty: at")
